@@ -1,0 +1,1 @@
+"""The peer process: log, projections, index, embedder, service, command line."""

@@ -1,0 +1,303 @@
+"""The event log in SQLite: streams, contiguous prefixes, chain hashes, forks kept aside.
+
+Synchronous and single-threaded: the caller owns the transaction, the thread and the clock.  It knows bytes
+and positions, not what events mean; projections are folded by `replica` in the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import apsw
+
+from mesh.ports import Head, Segment
+from proto.clock import Hlc
+from proto.errors import Corrupted, ProtocolError
+from proto.events import NO_HASH, Event, restore, seal
+from proto.ids import AgentId, PeerId, TenantId
+from proto.streams import StreamId
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An event in the log.
+
+    Args:
+        local: place in this peer's order of arrival, from 1.
+        stream_no: small number of its stream at this peer.
+        arrived_us: microseconds since 1970 at this peer, strictly increasing in `local`.
+    """
+
+    event: Event
+    local: int
+    stream_no: int
+    arrived_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadEvent:
+    """The first thing that verification found wrong."""
+
+    stream: StreamId
+    sequence: int
+    why: str
+
+
+@dataclass(slots=True)
+class _Stream:
+    number: int
+    head: Head
+
+
+class SqliteLog:
+    """Appends and reads events on one connection.
+
+    Args:
+        connection: a writer connection from `database.open_writer`.
+        peer: id of this peer.
+    """
+
+    def __init__(self, connection: apsw.Connection, peer: PeerId) -> None:
+        self._db = connection
+        self.peer = peer
+        self.current: StreamId | None = None  # the stream of this process life, once something was written
+        self.reload()
+
+    def reload(self) -> None:
+        """Read heads from disk again: at start, and after a transaction was rolled back."""
+        self._streams: dict[StreamId, _Stream] = {}
+        self._by_number: dict[int, StreamId] = {}
+        for number, peer, partition, ordinal, random, head, head_hash in self._db.execute(
+            "SELECT stream_no, peer, partition, ordinal, random, head, head_hash FROM streams"
+        ):
+            stream = StreamId(PeerId(peer), partition, ordinal, random)
+            self._streams[stream] = _Stream(number, Head(head, head_hash))
+            self._by_number[number] = stream
+        row = self._db.execute("SELECT local, arrived_us FROM events ORDER BY local DESC LIMIT 1").fetchone()
+        self._last_local, self._last_us = row if row else (0, 0)
+        if self.current is not None and self.current not in self._streams:
+            self.current = None
+
+    # -- positions
+
+    @property
+    def last_local(self) -> int:
+        return self._last_local
+
+    def heads(self) -> dict[StreamId, Head]:
+        """Return the head of every stream held; a copy."""
+        return {stream: entry.head for stream, entry in self._streams.items()}
+
+    def vector(self) -> dict[StreamId, int]:
+        """Return sequence by stream."""
+        return {stream: entry.head.sequence for stream, entry in self._streams.items()}
+
+    def stream_of(self, number: int) -> StreamId:
+        return self._by_number[number]
+
+    def number_of(self, stream: StreamId) -> int | None:
+        entry = self._streams.get(stream)
+        return None if entry is None else entry.number
+
+    def newest_own(self) -> StreamId | None:
+        """Return the own stream with the highest epoch, or None before the first."""
+        own = [s for s in self._streams if s.peer == self.peer]
+        return max(own, default=None, key=lambda s: (s.ordinal, s.random))
+
+    # -- writing (inside the caller's transaction)
+
+    def append(
+        self,
+        stream: StreamId,
+        hlc: Hlc,
+        kind: str,
+        tenant: TenantId,
+        actor: AgentId,
+        payload: bytes,
+        salt: bytes,
+        now_us: int,
+    ) -> Logged:
+        """Append an own event to the stream of this process life.
+
+        Raises:
+            ProtocolError: the event is too large; nothing was written.
+            apsw.Error: the disk refused; the caller rolls back and calls `reload`.
+        """
+        entry = self._streams.get(stream)
+        sequence, previous = (entry.head.sequence + 1, entry.head.hash) if entry else (1, NO_HASH)
+        event = seal(stream, sequence, hlc, kind, tenant, actor, payload, salt, previous)
+        self.current = stream
+        return self._insert(event, now_us)
+
+    def extend(self, segment: Segment, now_us: int) -> tuple[list[Logged], tuple[StreamId, int] | None]:
+        """Keep what of a received segment extends its stream.
+
+        Returns:
+            The events kept, and the place of a fork if the segment contradicts what is held.  A segment with
+            a gap before it, or of the stream that this process writes, keeps nothing.
+
+        Raises:
+            ProtocolError: the segment is malformed; what preceded the bad event was kept.
+        """
+        stream = segment.stream
+        if stream == self.current:
+            return [], self._check_overlap(segment, now_us)
+        entry = self._streams.get(stream)
+        head = entry.head if entry else Head(0, NO_HASH)
+        if segment.first > head.sequence + 1:
+            return [], None
+        fork = self._check_overlap(segment, now_us) if segment.first <= head.sequence else None
+        skip = head.sequence + 1 - segment.first
+        if fork is not None or skip >= len(segment.events):
+            return [], fork
+        if skip == 0 and segment.previous != head.hash:
+            return [], (stream, segment.first)
+        kept: list[Logged] = []
+        for offset, (header, salt, payload) in enumerate(segment.events[skip:]):
+            previous = kept[-1].event.hash if kept else head.hash
+            event = restore(header, salt, payload, previous)
+            if event.header.stream != stream or event.header.sequence != head.sequence + 1 + offset:
+                raise ProtocolError(
+                    f"a segment holds an event of another place than {head.sequence + 1 + offset}"
+                )
+            kept.append(self._insert(event, now_us))
+        return kept, None
+
+    def _check_overlap(self, segment: Segment, now_us: int) -> tuple[StreamId, int] | None:
+        """Compare the part of a segment that is already held; keep contradicting events aside."""
+        entry = self._streams.get(segment.stream)
+        if entry is None:
+            return None
+        last = min(entry.head.sequence, segment.first + len(segment.events) - 1)
+        rows = self._db.execute(
+            "SELECT sequence, header FROM events WHERE stream_no=? AND sequence BETWEEN ? AND ?",
+            (entry.number, segment.first, last),
+        )
+        for sequence, header in rows.fetchall():
+            theirs = segment.events[sequence - segment.first]
+            if theirs[0] != header:
+                self._db.execute(
+                    "INSERT OR IGNORE INTO forks VALUES(?,?,?,?,?,?)",
+                    (entry.number, sequence, *theirs, now_us),
+                )
+                return segment.stream, sequence
+        return None
+
+    def _insert(self, event: Event, now_us: int) -> Logged:
+        stream, sequence = event.header.stream, event.header.sequence
+        entry = self._streams.get(stream)
+        if entry is None:
+            self._db.execute(
+                "INSERT INTO streams(peer, partition, ordinal, random, head, head_hash) VALUES(?,?,?,?,?,?)",
+                (stream.peer, stream.partition, stream.ordinal, stream.random, 0, NO_HASH),
+            )
+            entry = _Stream(self._db.last_insert_rowid(), Head(0, NO_HASH))
+            self._streams[stream] = entry
+            self._by_number[entry.number] = stream
+        self._last_local += 1
+        self._last_us = max(now_us, self._last_us + 1)
+        self._db.execute(
+            "INSERT INTO events VALUES(?,?,?,?,?,?,?,?)",
+            (
+                self._last_local,
+                entry.number,
+                sequence,
+                event.header_bytes,
+                event.salt,
+                event.payload,
+                event.hash,
+                self._last_us,
+            ),
+        )
+        entry.head = Head(sequence, event.hash)
+        return Logged(event, self._last_local, entry.number, self._last_us)
+
+    def write_heads(self, streams: set[StreamId]) -> None:
+        """Store the heads of these streams; once per transaction, before it commits."""
+        for stream in streams:
+            entry = self._streams[stream]
+            self._db.execute(
+                "UPDATE streams SET head=?, head_hash=? WHERE stream_no=?",
+                (entry.head.sequence, entry.head.hash, entry.number),
+            )
+
+
+# -- reading, on any connection
+
+
+def read_segment(
+    db: apsw.Connection, number: int, stream: StreamId, first: int, max_bytes: int
+) -> Segment | None:
+    """Return stored events of a stream from `first` on: at least one if there is one, about `max_bytes`."""
+    previous = NO_HASH
+    if first > 1:
+        row = db.execute(
+            "SELECT hash FROM events WHERE stream_no=? AND sequence=?", (number, first - 1)
+        ).fetchone()
+        if row is None:
+            return None
+        previous = row[0]
+    events: list[tuple[bytes, bytes | None, bytes | None]] = []
+    size = 0
+    for header, salt, payload in db.execute(
+        "SELECT header, salt, payload FROM events WHERE stream_no=? AND sequence>=? ORDER BY sequence",
+        (number, first),
+    ):
+        size += len(header) + len(payload or b"") + 32
+        if events and size > max_bytes:
+            break
+        events.append((header, salt, payload))
+    return Segment(stream, first, previous, tuple(events)) if events else None
+
+
+def read_all(
+    db: apsw.Connection, after: int = 0
+) -> Iterator[tuple[int, int, int, bytes, bytes | None, bytes | None, bytes]]:
+    """Yield (local, stream_no, arrived_us, header, salt, payload, hash) in order of arrival."""
+    yield from db.execute(
+        "SELECT local, stream_no, arrived_us, header, salt, payload, hash FROM events WHERE local>? ORDER BY local",
+        (after,),
+    )
+
+
+def read_logged(db: apsw.Connection, local: int) -> Logged:
+    """Return one event by its place of arrival.
+
+    Raises:
+        Corrupted: it is not there, or its bytes do not fit its hash.
+    """
+    row = db.execute(
+        "SELECT stream_no, arrived_us, header, salt, payload, hash FROM events WHERE local=?", (local,)
+    ).fetchone()
+    if row is None:
+        raise Corrupted(f"event {local} is missing from the log; run `hyphae log verify`")
+    number, arrived_us, header, salt, payload, hash_ = row
+    try:
+        event = restore(header, salt, payload, NO_HASH)
+    except ProtocolError as error:
+        raise Corrupted(f"event {local}: {error.message}; run `hyphae log verify`") from error
+    return Logged(replace(event, hash=hash_), local, number, arrived_us)
+
+
+def verify_stream(db: apsw.Connection, number: int, stream: StreamId, head: Head) -> BadEvent | None:
+    """Walk one stream's chain over the stored bytes; return the first bad event, or None."""
+    previous, expected = NO_HASH, 1
+    for sequence, header, salt, payload, hash_ in db.execute(
+        "SELECT sequence, header, salt, payload, hash FROM events WHERE stream_no=? ORDER BY sequence",
+        (number,),
+    ):
+        if sequence != expected:
+            return BadEvent(stream, expected, f"missing; the next one held is {sequence}")
+        try:
+            event = restore(header, salt, payload, previous)
+        except ProtocolError as error:
+            return BadEvent(stream, expected, error.message)
+        if event.header.stream != stream or event.header.sequence != sequence:
+            return BadEvent(stream, expected, "its header names another place")
+        if event.hash != hash_:
+            return BadEvent(stream, expected, "its hash does not follow from the event before it")
+        previous, expected = hash_, expected + 1
+    if expected - 1 != head.sequence or previous != head.hash:
+        return BadEvent(stream, expected, f"the stream ends at {expected - 1}, its head says {head.sequence}")
+    return None

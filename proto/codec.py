@@ -1,0 +1,57 @@
+"""msgpack in and out, with bounds before anything is believed.
+
+The only module that knows msgpack.  Decoding arbitrary bytes raises `ProtocolError` and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgpack
+
+from proto.errors import ProtocolError
+from proto.limits import NATS_MESSAGE_BYTES
+
+DEPTH = 32
+
+
+def encode(value: Any) -> bytes:
+    """Return the msgpack form of plain values (None, bool, int, float, str, bytes, sequences, mappings).
+
+    Raises:
+        ProtocolError: the value holds something that has no msgpack form, such as a lone surrogate.
+    """
+    try:
+        packed: bytes = msgpack.packb(value, use_bin_type=True)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProtocolError(f"a value has no wire form: {type(error).__name__}") from error
+    return packed
+
+
+def decode(data: bytes, *, max_bytes: int = NATS_MESSAGE_BYTES) -> Any:
+    """Return the value of one msgpack message; arrays become tuples.
+
+    Raises:
+        ProtocolError: too large, truncated, trailing bytes, no UTF-8, or nested deeper than 32.
+    """
+    if len(data) > max_bytes:
+        raise ProtocolError(f"a message has {len(data)} bytes, limit {max_bytes}")
+    try:
+        value = msgpack.unpackb(data, use_list=False, raw=False, strict_map_key=True)
+    except Exception as error:
+        raise ProtocolError(f"{len(data)} bytes are no msgpack message: {type(error).__name__}") from error
+    _check_depth(value, DEPTH)
+    return value
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise ProtocolError(f"a message is nested deeper than {DEPTH}")
+    if isinstance(value, tuple):
+        for item in value:
+            if isinstance(item, (tuple, dict)):
+                _check_depth(item, left - 1)
+    elif isinstance(value, dict):
+        for item in value.values():
+            if isinstance(item, (tuple, dict)):
+                _check_depth(item, left - 1)
