@@ -8,6 +8,7 @@ know SQL; nothing here knows what events mean.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -34,7 +35,9 @@ CREATE TABLE forks(
 
 PROJECTIONS = """
 CREATE TABLE links(
-  stream_no INTEGER PRIMARY KEY, peer BLOB, partition INTEGER, ordinal INTEGER, random BLOB, sequence INTEGER);
+  stream_no INTEGER PRIMARY KEY, peer BLOB, partition INTEGER, ordinal INTEGER, random BLOB,
+  sequence INTEGER);
+CREATE TABLE unfolded(local INTEGER PRIMARY KEY, kind TEXT NOT NULL, why TEXT NOT NULL);
 CREATE TABLE members(
   peer BLOB PRIMARY KEY, name TEXT NOT NULL, public_key BLOB NOT NULL, joined_ms INTEGER NOT NULL,
   retired_ms INTEGER) WITHOUT ROWID;
@@ -48,7 +51,8 @@ CREATE TABLE cells(
   cell_no INTEGER PRIMARY KEY, cell BLOB NOT NULL UNIQUE, local INTEGER NOT NULL, tenant_id BLOB NOT NULL,
   project TEXT NOT NULL, owner TEXT NOT NULL, agent TEXT NOT NULL, agent_id BLOB NOT NULL, session BLOB,
   cell_type TEXT NOT NULL, salience INTEGER NOT NULL, layer INTEGER NOT NULL, wall_ms INTEGER NOT NULL,
-  counter INTEGER NOT NULL, tags TEXT NOT NULL, superseded INTEGER NOT NULL DEFAULT 0, searchable INTEGER NOT NULL);
+  counter INTEGER NOT NULL, tags TEXT NOT NULL, superseded INTEGER NOT NULL DEFAULT 0,
+  space TEXT);
 CREATE INDEX cells_by_scope ON cells(tenant_id, layer, project, cell_type);
 CREATE INDEX cells_by_agent ON cells(agent_id, wall_ms);
 CREATE TABLE cell_events(
@@ -155,3 +159,22 @@ def drop_projections(connection: apsw.Connection) -> None:
     """Empty every projection inside the caller's transaction; the log itself stays."""
     for table in PROJECTION_TABLES:
         connection.execute(f"DELETE FROM {table}")  # noqa: S608  names are constants of this module
+
+
+Row = tuple[Any, ...]
+
+
+def rows(db: apsw.Connection, sql: str, *parameters: Any) -> list[Row]:
+    """Return all rows of a query."""
+    return db.execute(sql, parameters).fetchall()
+
+
+def row(db: apsw.Connection, sql: str, *parameters: Any) -> Row | None:
+    """Return the first row of a query, or None."""
+    return db.execute(sql, parameters).fetchone()
+
+
+def value(db: apsw.Connection, sql: str, *parameters: Any) -> Any:
+    """Return the first column of the first row of a query, or None."""
+    found = db.execute(sql, parameters).fetchone()
+    return None if found is None else found[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import apsw
 
@@ -75,7 +76,8 @@ class SqliteLog:
             self._streams[stream] = _Stream(number, Head(head, head_hash))
             self._by_number[number] = stream
         row = self._db.execute("SELECT local, arrived_us FROM events ORDER BY local DESC LIMIT 1").fetchone()
-        self._last_local, self._last_us = row if row else (0, 0)
+        self._last_local: int = row[0] if row else 0
+        self._last_us: int = row[1] if row else 0
         if self.current is not None and self.current not in self._streams:
             self.current = None
 
@@ -138,7 +140,7 @@ class SqliteLog:
             a gap before it, or of the stream that this process writes, keeps nothing.
 
         Raises:
-            ProtocolError: the segment is malformed; what preceded the bad event was kept.
+            ProtocolError: the segment is malformed; nothing of it was kept.
         """
         stream = segment.stream
         if stream == self.current:
@@ -153,16 +155,15 @@ class SqliteLog:
             return [], fork
         if skip == 0 and segment.previous != head.hash:
             return [], (stream, segment.first)
-        kept: list[Logged] = []
+        events: list[Event] = []
         for offset, (header, salt, payload) in enumerate(segment.events[skip:]):
-            previous = kept[-1].event.hash if kept else head.hash
-            event = restore(header, salt, payload, previous)
+            event = restore(header, salt, payload, events[-1].hash if events else head.hash)
             if event.header.stream != stream or event.header.sequence != head.sequence + 1 + offset:
                 raise ProtocolError(
                     f"a segment holds an event of another place than {head.sequence + 1 + offset}"
                 )
-            kept.append(self._insert(event, now_us))
-        return kept, None
+            events.append(event)
+        return [self._insert(event, now_us) for event in events], None
 
     def _check_overlap(self, segment: Segment, now_us: int) -> tuple[StreamId, int] | None:
         """Compare the part of a segment that is already held; keep contradicting events aside."""
@@ -170,11 +171,11 @@ class SqliteLog:
         if entry is None:
             return None
         last = min(entry.head.sequence, segment.first + len(segment.events) - 1)
-        rows = self._db.execute(
+        rows: Any = self._db.execute(
             "SELECT sequence, header FROM events WHERE stream_no=? AND sequence BETWEEN ? AND ?",
             (entry.number, segment.first, last),
-        )
-        for sequence, header in rows.fetchall():
+        ).fetchall()
+        for sequence, header in rows:
             theirs = segment.events[sequence - segment.first]
             if theirs[0] != header:
                 self._db.execute(
@@ -251,14 +252,18 @@ def read_segment(
     return Segment(stream, first, previous, tuple(events)) if events else None
 
 
-def read_all(
-    db: apsw.Connection, after: int = 0
-) -> Iterator[tuple[int, int, int, bytes, bytes | None, bytes | None, bytes]]:
-    """Yield (local, stream_no, arrived_us, header, salt, payload, hash) in order of arrival."""
-    yield from db.execute(
-        "SELECT local, stream_no, arrived_us, header, salt, payload, hash FROM events WHERE local>? ORDER BY local",
+def read_all(db: apsw.Connection, after: int = 0) -> Iterator[Logged]:
+    """Yield the events of the log in order of arrival, beginning after a local number.
+
+    Raises:
+        Corrupted: an event's bytes do not fit its header.
+    """
+    for local, number, arrived_us, header, salt, payload, hash_ in db.execute(
+        "SELECT local, stream_no, arrived_us, header, salt, payload, hash FROM events"
+        " WHERE local>? ORDER BY local",
         (after,),
-    )
+    ):
+        yield _logged(local, number, arrived_us, header, salt, payload, hash_)
 
 
 def read_logged(db: apsw.Connection, local: int) -> Logged:
@@ -272,7 +277,18 @@ def read_logged(db: apsw.Connection, local: int) -> Logged:
     ).fetchone()
     if row is None:
         raise Corrupted(f"event {local} is missing from the log; run `hyphae log verify`")
-    number, arrived_us, header, salt, payload, hash_ = row
+    return _logged(local, *row)
+
+
+def _logged(
+    local: int,
+    number: int,
+    arrived_us: int,
+    header: bytes,
+    salt: bytes | None,
+    payload: bytes | None,
+    hash_: bytes,
+) -> Logged:
     try:
         event = restore(header, salt, payload, NO_HASH)
     except ProtocolError as error:

@@ -19,12 +19,15 @@ class Hlc(NamedTuple):
 
 
 ZERO = Hlc(0, 0)
+COUNTER_MAX = 2**32  # beyond it the next millisecond is borrowed: every reading fits a header
 
 
 def tick(last: Hlc, wall_ms: int) -> Hlc:
     """Return the reading for a new local event: later than `last`, not before the wall clock."""
     if wall_ms > last.wall_ms:
         return Hlc(wall_ms, 0)
+    if last.counter >= COUNTER_MAX:
+        return Hlc(last.wall_ms + 1, 0)
     return Hlc(last.wall_ms, last.counter + 1)
 
 

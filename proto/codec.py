@@ -13,6 +13,7 @@ from proto.errors import ProtocolError
 from proto.limits import NATS_MESSAGE_BYTES
 
 DEPTH = 32
+_CHECKED = (tuple, dict, msgpack.Timestamp)
 
 
 def encode(value: Any) -> bytes:
@@ -32,26 +33,29 @@ def decode(data: bytes, *, max_bytes: int = NATS_MESSAGE_BYTES) -> Any:
     """Return the value of one msgpack message; arrays become tuples.
 
     Raises:
-        ProtocolError: too large, truncated, trailing bytes, no UTF-8, or nested deeper than 32.
+        ProtocolError: too large, truncated, trailing bytes, no UTF-8, an extension type, or nested deeper
+            than 32.
     """
     if len(data) > max_bytes:
         raise ProtocolError(f"a message has {len(data)} bytes, limit {max_bytes}")
     try:
-        value = msgpack.unpackb(data, use_list=False, raw=False, strict_map_key=True)
+        value = msgpack.unpackb(data, use_list=False, raw=False, strict_map_key=True, ext_hook=_refuse)
     except Exception as error:
         raise ProtocolError(f"{len(data)} bytes are no msgpack message: {type(error).__name__}") from error
     _check_depth(value, DEPTH)
     return value
 
 
+def _refuse(code: int, data: bytes) -> Any:
+    raise ProtocolError(f"a message holds extension type {code} of {len(data)} bytes")
+
+
 def _check_depth(value: Any, left: int) -> None:
     if left == 0:
         raise ProtocolError(f"a message is nested deeper than {DEPTH}")
-    if isinstance(value, tuple):
-        for item in value:
-            if isinstance(item, (tuple, dict)):
+    if isinstance(value, (tuple, dict)):
+        for item in value if isinstance(value, tuple) else value.values():
+            if isinstance(item, _CHECKED):
                 _check_depth(item, left - 1)
-    elif isinstance(value, dict):
-        for item in value.values():
-            if isinstance(item, (tuple, dict)):
-                _check_depth(item, left - 1)
+    elif isinstance(value, msgpack.Timestamp):  # decoded without asking the hook
+        raise ProtocolError("a message holds a msgpack timestamp")

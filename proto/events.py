@@ -23,6 +23,7 @@ HASH_TAG = b"hyphae/event/1"
 SALT_BYTES = 16
 NO_HASH = bytes(32)  # before the first event of a stream
 SEQUENCE_MAX = 2**53
+PARTITION_MAX = 2**16
 
 _FIELDS = 13
 
@@ -132,8 +133,10 @@ def parse_header(data: bytes) -> Header:
     fields = decode(data, max_bytes=4096)
     if not isinstance(fields, tuple) or len(fields) < 1:
         raise ProtocolError("an event header is not an array")
+    if type(fields[0]) is not int:
+        raise ProtocolError("an event header has no version")
     if fields[0] != HEADER_VERSION:
-        raise ProtocolError(f"an event header has version {fields[0]!r}; this peer knows {HEADER_VERSION}")
+        raise ProtocolError(f"an event header has version {fields[0]}; this peer knows {HEADER_VERSION}")
     if len(fields) != _FIELDS:
         raise ProtocolError(f"an event header has {len(fields)} fields, expected {_FIELDS}")
     header = Header(*fields)
@@ -156,6 +159,8 @@ def parse_header(data: bytes) -> Header:
         raise ProtocolError("an event header holds an id of the wrong size")
     if any(type(n) is not int or not 0 <= n <= SEQUENCE_MAX for n in numbers) or header.sequence < 1:
         raise ProtocolError("an event header holds a number out of range")
+    if header.partition > PARTITION_MAX:
+        raise ProtocolError("an event header holds a partition out of range")
     if type(header.kind) is not str or not 1 <= len(header.kind) <= 40 or not header.kind.isascii():
         raise ProtocolError("an event header holds no kind")
     return header
@@ -168,9 +173,13 @@ def restore(header_bytes: bytes, salt: bytes | None, payload: bytes | None, prev
         ProtocolError: the header is malformed, or the payload is not the one that the header names.
     """
     header = parse_header(header_bytes)
+    if payload is None and salt is not None:
+        raise ProtocolError(f"event {header.sequence} has a salt without its payload")
     if payload is not None:
-        if salt is None or len(salt) != SALT_BYTES or type(payload) is not bytes:
+        if type(salt) is not bytes or len(salt) != SALT_BYTES or type(payload) is not bytes:
             raise ProtocolError(f"event {header.sequence} has a payload without its salt")
+        if len(header_bytes) + len(payload) > EVENT_BYTES:
+            raise ProtocolError(f"event {header.sequence} has {len(payload)} bytes, limit {EVENT_BYTES}")
         if len(payload) != header.payload_bytes or payload_digest(salt, payload) != header.payload_digest:
             raise ProtocolError(f"event {header.sequence} has a payload that its header does not name")
     return Event(header, header_bytes, salt, payload, chain_hash(previous, header_bytes))

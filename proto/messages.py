@@ -154,7 +154,7 @@ def decode_request(data: bytes) -> tuple[Request, bytes]:
         raise ProtocolError("a request holds a field of the wrong type")
     _, method, args_bytes, deadline_ms, mark, wrote, default_project, proof = fields
     args = decode(args_bytes, max_bytes=MESSAGE_BYTES)
-    if not isinstance(args, dict) or not 0 <= deadline_ms < 2**63 or len(mark) > 16:
+    if not _is_object(args) or not 0 <= deadline_ms < 2**63 or len(mark) > 16:
         raise ProtocolError("a request holds a field out of range")
     credential: SignedCredential | None = None
     if proof is not None:
@@ -163,6 +163,10 @@ def decode_request(data: bytes) -> tuple[Request, bytes]:
             raise ProtocolError("a request holds no proper proof of its key")
         credential = SignedCredential(*proof)
     return Request(method, args, deadline_ms, credential, mark, wrote, default_project), args_bytes
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(name, str) for name in value)
 
 
 def encode_reply(reply: Reply) -> bytes:
@@ -186,7 +190,7 @@ def decode_reply(data: bytes) -> Reply:
     if not isinstance(page, (str, type(None))):
         raise ProtocolError("a reply names no proper page")
     if failure is None:
-        if not isinstance(result, dict):
+        if not _is_object(result):
             raise ProtocolError("a reply holds no result")
         return Reply(result=result, page=page)
     if not isinstance(failure, tuple) or len(failure) != 4:
@@ -194,6 +198,6 @@ def decode_reply(data: bytes) -> Reply:
     code, message, definite, retry_after_ms = failure
     if not isinstance(code, str) or not isinstance(message, str) or not isinstance(definite, bool):
         raise ProtocolError("a reply holds no proper error")
-    if not isinstance(retry_after_ms, (int, type(None))):
+    if isinstance(retry_after_ms, bool) or not isinstance(retry_after_ms, (int, type(None))):
         raise ProtocolError("a reply holds no proper error")
     return Reply(error=rebuild(code, message, definite, retry_after_ms), page=page)

@@ -54,7 +54,8 @@ def coverage(frontier: Frontier, links: Links) -> dict[StreamId, int]:
     """Return per stream the last sequence that counts as *before* the frontier.
 
     From each entry the links are followed back; an epoch reached counts up to the sequence that the link
-    into it names.  A stream that is absent is wholly beyond.
+    into it names.  A link that leaves its peer or partition is not followed: nobody's event can hide
+    anybody else's.  A stream that is absent is wholly beyond.
     """
     covered: dict[StreamId, int] = {}
     for entry in frontier:
@@ -65,6 +66,8 @@ def coverage(frontier: Frontier, links: Links) -> dict[StreamId, int]:
                 break  # this path was walked with at least as much
             covered[stream] = sequence
             position = links.get(stream)
+            if position is not None and position.stream[:2] != stream[:2]:
+                break
     return covered
 
 
@@ -86,9 +89,11 @@ def frontier_of(held: VersionVector, links: Links) -> Frontier:
             groups.setdefault((stream.peer, stream.partition), []).append(stream)
     for group in sorted(groups):
         entries: list[Position] = []
+        covered: dict[StreamId, int] = {}
         for stream in sorted(groups[group], reverse=True):
-            if not entries or held[stream] > coverage(tuple(entries), links).get(stream, 0):
+            if not entries or held[stream] > covered.get(stream, 0):
                 entries.append(Position(stream, held[stream]))
+                covered = coverage(tuple(entries), links)
         out.extend(entries)
     return tuple(out)
 

@@ -1,0 +1,89 @@
+"""How a refused argument is put into words: what is wrong, what happened to the data, what to do next.
+
+Pure.  The texts are for language models: at most 300 characters with their code word, one example, and never
+a memory's content.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from mcp_gateway.specs import ArgumentSpec, CallSpec
+
+TEXT_CHARS = 300
+SHOWN_CHARS = 40
+NOTHING_STORED = "Nothing was stored. "
+
+
+class Refused(Exception):
+    """An argument is wrong.
+
+    Args:
+        problem: what is wrong with the value, as a sentence.
+        step: what to do next, as sentences.
+    """
+
+    def __init__(self, problem: str, step: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.step = step
+
+
+def compose(spec: CallSpec, refused: Refused) -> str:
+    """Return the whole text of a refusal, without its code word, within the limit."""
+    kept = NOTHING_STORED if spec.stores else ""
+    room = TEXT_CHARS - len("invalid: ") - len(kept) - len(refused.step) - 2
+    problem = refused.problem if len(refused.problem) <= room else f"{refused.problem[: room - 3]}..."
+    return f"{problem} {kept}{refused.step}".strip()
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error may show it: short, on one line, valid Unicode."""
+    if isinstance(value, str):
+        text = json.dumps(value[:SHOWN_CHARS], ensure_ascii=False)
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+        return text if len(value) <= SHOWN_CHARS else f"{text[:-1]}..."
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, int):
+        return str(value) if value.bit_length() <= 64 else f"a number of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "not a finite number"
+    return described(value)
+
+
+def described(value: Any) -> str:
+    """Return what kind of value this is, without showing it: for texts that may hold a memory."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, str):
+        return f"text of {len(value)} characters"
+    if isinstance(value, (list, tuple)):
+        return f"an array of {len(value)}"
+    return "an object" if isinstance(value, dict) else f"a value of type {type(value).__name__}"
+
+
+def example(argument: ArgumentSpec) -> str:
+    """Return an example of one argument as a sentence, or nothing."""
+    return f'Example: {{"{argument.name}": {argument.example}}}' if argument.example else ""
+
+
+def example_call(spec: CallSpec) -> str:
+    """Return the smallest complete call as a sentence; long values are left out."""
+    parts = [
+        f'"{argument.name}": {argument.example if 0 < len(argument.example) <= 40 else _BLANK}'
+        for argument in spec.required
+    ]
+    return f"Example: {{{', '.join(parts)}}}" if parts else ""
+
+
+def names(spec: CallSpec) -> str:
+    """Return the arguments of a call as a sentence."""
+    return f"It takes {', '.join(spec.by_name)}." if spec.arguments else "It takes no arguments."
+
+
+_BLANK = '"..."'

@@ -1,0 +1,169 @@
+"""REST as a table: which route is which method of the service, and how a request becomes its arguments.
+
+Pure.  Validation is the same as for the tools; this only says where the arguments come from.  A new route is
+a new row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl
+
+from mcp_gateway import jsonrpc, operations
+from mcp_gateway.specs import CallSpec
+from proto.errors import TABLE, HyphaeError, Invalid
+from proto.limits import BULK_BODY_BYTES, HTTP_BODY_BYTES
+
+QUERY_FIELDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One row.
+
+    Args:
+        verb: of HTTP.
+        template: of the path; `{name}` is an argument, one segment without a colon.
+        call: method of the service.
+        body_bytes: limit of the body.
+    """
+
+    verb: str
+    template: str
+    call: str
+    body_bytes: int = HTTP_BODY_BYTES
+
+    @property
+    def spec(self) -> CallSpec:
+        """What describes the method."""
+        spec = operations.find(self.call)
+        assert spec is not None
+        return spec
+
+
+ROUTES = (
+    Route("POST", "/v1/nodes", "store"),
+    Route("POST", "/v1/nodes:bulk", "store_bulk", BULK_BODY_BYTES),
+    Route("GET", "/v1/nodes/{node_id}", "get_node"),
+    Route("POST", "/v1/recall", "recall"),
+    Route("POST", "/v1/query", "query"),
+    Route("POST", "/v1/inbox:drain", "drain_inbox"),
+    Route("GET", "/v1/beacons", "list_beacons"),
+    Route("POST", "/v1/beacons", "place_beacon"),
+    Route("DELETE", "/v1/beacons/{beacon_id}", "withdraw_beacon"),
+    Route("GET", "/v1/keys", "list_keys"),
+    Route("POST", "/v1/keys", "issue_key"),
+    Route("DELETE", "/v1/keys/{id}", "revoke_key"),
+    Route("POST", "/v1/keys/{id}:rotate", "rotate_key"),
+    Route("GET", "/v1/peers", "peers"),
+    Route("POST", "/v1/peers:invite", "invite_peer"),
+    Route("GET", "/v1/status", "status"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The routes of a path by verb, and the arguments that the path holds."""
+
+    by_verb: Mapping[str, Route]
+    args: Mapping[str, str]
+
+
+def _index() -> tuple[dict[str, dict[str, Route]], list[tuple[re.Pattern[str], dict[str, Route]]]]:
+    fixed: dict[str, dict[str, Route]] = {}
+    for route in ROUTES:
+        fixed.setdefault(route.template, {})[route.verb] = route
+    patterns = []
+    for template in [template for template in fixed if "{" in template]:
+        pattern = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/:]+)", template)
+        patterns.append((re.compile(pattern), fixed.pop(template)))
+    return fixed, patterns
+
+
+_FIXED, _PATTERNS = _index()
+
+
+def find(path: str) -> Found | None:
+    """Return what answers at a path, or None."""
+    fixed = _FIXED.get(path)
+    if fixed is not None:
+        return Found(fixed, {})
+    for pattern, by_verb in _PATTERNS:
+        found = pattern.fullmatch(path)
+        if found is not None:
+            return Found(by_verb, found.groupdict())
+    return None
+
+
+def collect(path_args: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
+    """Return the raw arguments of a request: of its path, its query string and its JSON body.
+
+    Args:
+        path_args: as `find` returned them.
+        query: the query string; a name given twice becomes an array.
+        body: a JSON object, or nothing.
+
+    Raises:
+        Invalid: the body is no JSON object, the query has too many fields, or one argument is given in two
+            places.
+    """
+    args: dict[str, Any] = dict(path_args)
+    for source in (_fields(query), _object(body)):
+        for name, value in source.items():
+            if name in args:
+                raise Invalid(f"{name[:40]} is given twice: in the path or query, and again. Give it once.")
+            args[name] = value
+    return args
+
+
+def _fields(query: bytes) -> dict[str, Any]:
+    if not query:
+        return {}
+    try:
+        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS)
+    except ValueError:
+        raise Invalid(f"the query has more than {QUERY_FIELDS} fields. Give fewer.") from None
+    fields: dict[str, Any] = {}
+    for name, value in pairs:
+        if name not in fields:
+            fields[name] = value
+        elif isinstance(fields[name], list):
+            fields[name].append(value)
+        else:
+            fields[name] = [fields[name], value]
+    return fields
+
+
+def _object(body: bytes) -> Mapping[str, Any]:
+    if not body.strip():
+        return {}
+    try:
+        value = jsonrpc.loads(body)
+    except ValueError as error:
+        raise Invalid(f"the body is no JSON: {error}. Nothing was changed. Send one JSON object.") from None
+    if not isinstance(value, dict):
+        raise Invalid('the body is no JSON object. Nothing was changed. Send one such as {"k": 5}.')
+    return value
+
+
+def error_body(error: HyphaeError) -> dict[str, Any]:
+    """Return an error as REST shows it."""
+    fields: dict[str, Any] = {"code": error.code, "message": error.message, "definite": error.definite}
+    if error.retry_after_ms is not None:
+        fields["retry_after_ms"] = error.retry_after_ms
+    return {"error": fields}
+
+
+def error_status(error: HyphaeError) -> int:
+    """Return the HTTP status of an error."""
+    return TABLE[error.code].http
+
+
+def retry_after(error: HyphaeError) -> list[tuple[bytes, bytes]]:
+    """Return the Retry-After header of an error, in whole seconds, if it has one."""
+    if error.retry_after_ms is None:
+        return []
+    return [(b"retry-after", str(max(1, -(-error.retry_after_ms // 1000))).encode("ascii"))]

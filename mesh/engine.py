@@ -1,0 +1,336 @@
+"""The replication engine: what a peer does with its log and with what it hears.
+
+No clock, sockets, files, tasks or logging: time and bytes come in, effects go out, and the shell reports back
+what became of them.  Randomness comes from the constructor, so a seed replays a history.  The log decides
+what a stream holds; the engine knows heads only, and only durable ones.
+
+`now` is whole milliseconds of one monotonic clock of this process, never going back.  Every input returns the
+effects that follow; none of them raises for anything that a peer sent.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from mesh.anti_entropy import Pulls
+from mesh.contacts import Contact, Contacts
+from mesh.digests import (
+    BOOT_BYTES,
+    Digest,
+    PullReply,
+    PullRequest,
+    Sender,
+    Vitals,
+    decode_digest,
+    decode_live,
+    decode_pull,
+    encode_digest,
+    encode_pull,
+)
+from mesh.effects import Apply, Channel, Effect, Fork, Publish, Serve
+from mesh.engine_config import EngineConfig
+from mesh.head_table import HeadTable
+from mesh.live_feed import Intake, LiveFeed
+from mesh.ports import Applied, Head, Segment
+from mesh.segments import head_of, last_of
+from mesh.serving import Page
+from proto.errors import ProtocolError
+from proto.ids import PeerId
+from proto.streams import StreamId
+
+
+class Engine:
+    """Replication of one process.
+
+    Call `started` first, then `set_members` and `connected`.  Whatever is returned must be executed in order
+    and reported as `mesh.effects` says.  Call `tick` no later than `next_deadline`.
+
+    Args:
+        me: id of this peer.
+        config: see `EngineConfig`.
+        rng: source of all randomness; seeded in simulations, from the system in a peer.
+    """
+
+    def __init__(self, me: PeerId, config: EngineConfig, rng: random.Random) -> None:
+        self.me = Sender(me, rng.randbytes(BOOT_BYTES))
+        self.counters: Counter[str] = Counter()
+        self._config = config
+        self._rng = rng
+        self._heads = HeadTable()
+        self._contacts = Contacts(self.me, config, self._heads)
+        self._pulls = Pulls(self.me, config, self._heads, self._contacts, rng, self.counters)
+        self._feed = LiveFeed(self.me, config)
+        self._intake = Intake(config, self._heads)
+        self._serving: dict[tuple[Sender, bytes], Page] = {}
+        self._members: frozenset[PeerId] = frozenset((me,))
+        self._number = 0
+        self._digest_at: int | None = None  # None while not connected
+
+    # -- of this peer
+
+    def started(self, heads: Mapping[StreamId, Head]) -> list[Effect]:
+        """Take the durable heads of the log: at start, and when they may differ from what was reported."""
+        self._heads.load(heads)
+        return []
+
+    def set_members(self, members: Iterable[PeerId]) -> list[Effect]:
+        """Take the members of the mesh; what others say is ignored.  This peer always is one."""
+        self._members = frozenset(members) | {self.me.peer}
+        self._pulls.forget(self._contacts.keep(self._members))
+        return []
+
+    def connected(self, now: int) -> list[Effect]:
+        """The live connection is up, all subscriptions in force: speak soon."""
+        self._digest_at = now + self._jitter(self._config.reconnect_jitter_ms)
+        return []
+
+    def disconnected(self, now: int) -> list[Effect]:
+        """The live connection is down: forget what was under way."""
+        self._digest_at = None
+        self._feed.clear()
+        self._pulls.clear()
+        return []
+
+    def committed(self, segments: Sequence[Segment], now: int) -> list[Effect]:
+        """Own events are durable.  Never call it before a group commit has returned."""
+        for segment in segments:
+            self._heads.advance(segment.stream, head_of(segment))
+        self._pulls.moved({segment.stream.peer for segment in segments})
+        if self._digest_at is None:
+            self.counters["live_unsent"] += sum(len(s.events) for s in segments)
+            return []
+        self._feed.offer(segments)
+        return [*self._feed.flush(now)]
+
+    # -- of effects
+
+    def published(self, now: int) -> list[Effect]:
+        """A message on LIVE has left, or was given up."""
+        self._feed.sent()
+        return [*self._feed.flush(now)] if self._digest_at is not None else []
+
+    def pull_failed(self, pull: bytes, now: int) -> list[Effect]:
+        """The request of a pull could not be sent."""
+        self._pulls.failed(pull, now)
+        return self._start_pulls(now)
+
+    def applied(self, applies: Sequence[Apply], result: Applied, now: int) -> list[Effect]:
+        """The log has applied these, in one call; what it kept is durable."""
+        for stream, head in result.heads.items():
+            self._heads.advance(stream, head)
+        out = self._forks(result.forks)
+        for apply in applies:
+            self._intake.settled(apply.segments)
+        self._pulls.moved({stream.peer for stream in result.heads})
+        for apply in applies:
+            if apply.pull:
+                out += self._pulls.conclude(apply.pull, now)
+            else:
+                self._want_behind(apply, now)
+        return out + self._start_pulls(now)
+
+    def apply_failed(
+        self, applies: Sequence[Apply], heads: Mapping[StreamId, Head], now: int
+    ) -> list[Effect]:
+        """The log could not apply these.
+
+        Args:
+            heads: of the log now, from which the engine goes on.
+        """
+        self.counters["apply_failures"] += 1
+        self._heads.load(heads)
+        for apply in applies:
+            self._intake.settled(apply.segments)
+            if apply.pull:
+                self._pulls.failed(apply.pull, now)
+        return self._start_pulls(now)
+
+    def served(self, page: Page, *, failed: bool = False) -> list[Effect]:
+        """A page was read to its end; or reading failed, which the asker hears as `busy`."""
+        request = page.request
+        self._serving.pop((request.sender, request.id), None)
+        reply = PullReply(request.id, busy=True) if failed else page.reply()
+        self.counters["pages_failed" if failed else "pages_served"] += 1
+        out = [] if failed else self._forks(page.forks)
+        return [*out, Publish(Channel.PULL, encode_pull(reply), peer=request.sender.peer)]
+
+    # -- of others
+
+    def receive_live(self, data: bytes, now: int) -> list[Effect]:
+        """Take a live message."""
+        try:
+            live = decode_live(data)
+        except ProtocolError:
+            return self._ignore("malformed")
+        if not self._is_welcome(live.sender):
+            return []
+        wanted = [s for s in live.segments if s.stream not in self._pulls.forked]
+        found = self._intake.sort(wanted)
+        self.counters["live_dropped"] += found.dropped
+        self.counters["gaps"] += len(found.gaps)
+        for stream in found.gaps:
+            self._pulls.want(live.sender, stream.peer, now)
+        out: list[Effect] = [Apply(found.fresh, live.sender, len(data))] if found.fresh else []
+        return out + self._start_pulls(now)
+
+    def receive_digest(self, data: bytes, now: int) -> list[Effect]:
+        """Take a digest."""
+        try:
+            digest = decode_digest(data)
+        except ProtocolError:
+            return self._ignore("malformed")
+        if not self._is_welcome(digest.sender):
+            return []
+        contact, is_new = self._contacts.heard(digest, now)
+        if contact is None:
+            return self._ignore("digests_late")
+        if is_new and self._digest_at is not None:
+            self._digest_at = min(self._digest_at, now + self._jitter(self._config.greet_jitter_ms))
+        self._pulls.compare(contact, now)
+        return self._start_pulls(now)
+
+    def receive_pull(self, data: bytes, now: int) -> list[Effect]:
+        """Take what comes on the own pull subject: a request, or the reply to one of ours."""
+        try:
+            message = decode_pull(data)
+        except ProtocolError:
+            return self._ignore("malformed")
+        if isinstance(message, PullRequest):
+            return self._serve(message)
+        return self._receive_reply(message, now)
+
+    # -- of time
+
+    def tick(self, now: int, vitals: Vitals) -> list[Effect]:
+        """Do what is due: digests, live events that waited for company, time-outs, pulls."""
+        self._pulls.forget(self._contacts.forget(now))
+        if self._digest_at is None:
+            return []
+        self._pulls.expire(now)
+        out: list[Effect] = []
+        if now >= self._digest_at:
+            spread = self._config.digest_interval_ms * self._config.digest_jitter
+            self._digest_at = now + int(self._config.digest_interval_ms + self._rng.uniform(-spread, spread))
+            out.append(self._digest(now, vitals))
+        return [*out, *self._feed.flush(now), *self._start_pulls(now)]
+
+    def next_deadline(self, now: int) -> int | None:
+        """Return when `tick` is due next if nothing else happens; None: not at all."""
+        times = [self._contacts.next_forget()]
+        if self._digest_at is not None:
+            times += [self._digest_at, self._feed.deadline(), self._pulls.deadline(now)]
+        return min((t for t in times if t is not None), default=None)
+
+    # -- questions
+
+    def caught_up(self, peer: PeerId) -> int | None:
+        """Return the latest moment of our clock such that all that this peer held then is held here."""
+        return self._contacts.caught_up(peer)
+
+    def caught_up_with_all(self, since: int) -> bool:
+        """Tell whether all that every other member held at `since` (our clock) is certainly held here."""
+        moments = [self._contacts.caught_up(peer) for peer in self._members - {self.me.peer}]
+        return all(moment is not None and moment >= since for moment in moments)
+
+    def is_silent(self, contact: Contact, now: int) -> bool:
+        """Tell whether a process has not been heard for a while; routing avoids it."""
+        return self._contacts.is_silent(contact.sender, now)
+
+    def contacts(self) -> dict[PeerId, Contact]:
+        """Return, per peer, its process heard last."""
+        out: dict[PeerId, Contact] = {}
+        for contact in sorted(self._contacts, key=lambda c: c.heard_at):
+            out[contact.sender.peer] = contact
+        return out
+
+    def missing_from(self, contact: Contact) -> int:
+        """Return how many events a process is known to hold that are missing here; 0 if not known."""
+        return self._pulls.missing_from(contact.sender)
+
+    def gauges(self) -> dict[str, int]:
+        """Return counters and present sizes by name."""
+        return {
+            **self.counters,
+            "live_unsent": self.counters["live_unsent"] + self._feed.dropped,
+            "pulls_under_way": self._pulls.under_way,
+            "pages_being_served": len(self._serving),
+            "forked_streams": len(self._pulls.forked),
+            "twins": sum(c.sender.peer == self.me.peer for c in self._contacts),
+        }
+
+    # -- inside
+
+    def _digest(self, now: int, vitals: Vitals) -> Publish:
+        self._number += 1
+        self._contacts.announced(self._number, now)
+        digest = Digest(self.me, self._number, vitals, self._heads.states(), self._contacts.echoes())
+        return Publish(Channel.DIGEST, encode_digest(digest))
+
+    def _is_welcome(self, sender: Sender) -> bool:
+        if sender == self.me:
+            return False
+        if sender.peer not in self._members:
+            self.counters["strangers"] += 1
+            return False
+        return True
+
+    def _serve(self, request: PullRequest) -> list[Effect]:
+        if request.asked != self.me.boot or not self._is_welcome(request.sender):
+            return []
+        key = (request.sender, request.id)
+        if key in self._serving:
+            return self._ignore("pulls_repeated")
+        if len(self._serving) >= self._config.inbound_pulls:
+            self.counters["busy_said"] += 1
+            busy = encode_pull(PullReply(request.id, busy=True))
+            return [Publish(Channel.PULL, busy, peer=request.sender.peer)]
+        heads = {s: h for peer in request.positions for s, h in self._heads.of_peer(peer).items()}
+        page = Page(request, heads, self._config.page_bytes)
+        self._serving[key] = page
+        return [Serve(page)]
+
+    def _receive_reply(self, reply: PullReply, now: int) -> list[Effect]:
+        flight = self._pulls.owner(reply)
+        if flight is None:
+            return self._ignore("replies_unasked")
+        if reply.busy:
+            self._pulls.refused(flight, now)
+            return self._start_pulls(now)
+        self._pulls.landed(flight, reply)
+        differing = [
+            (stream, head.sequence)
+            for stream, head in flight.heads.items()
+            if head.sequence == self._heads.get(stream).sequence and head.hash != self._heads.get(stream).hash
+        ]
+        out = self._forks(differing)
+        segments = tuple(
+            s for s in reply.segments if s.stream.peer in flight.peers and s.stream not in self._pulls.forked
+        )
+        if segments:
+            self._intake.expect(segments)
+            size = sum(len(h) + len(p or b"") for s in segments for h, _, p in s.events)
+            return [*out, Apply(segments, flight.sender, size, flight.id)]
+        return [*out, *self._pulls.conclude(flight.id, now), *self._start_pulls(now)]
+
+    def _want_behind(self, apply: Apply, now: int) -> None:
+        for segment in apply.segments:
+            stream = segment.stream
+            if self._heads.get(stream).sequence < last_of(segment) and stream not in self._pulls.forked:
+                self._pulls.want(apply.source, stream.peer, now)
+
+    def _forks(self, places: Iterable[tuple[StreamId, int]]) -> list[Effect]:
+        new = [(stream, sequence) for stream, sequence in places if stream not in self._pulls.forked]
+        self._pulls.forked.update(stream for stream, _ in new)
+        return [Fork(stream, sequence) for stream, sequence in new]
+
+    def _start_pulls(self, now: int) -> list[Effect]:
+        return [*self._pulls.start(now)] if self._digest_at is not None else []
+
+    def _ignore(self, why: str) -> list[Effect]:
+        self.counters[why] += 1
+        return []
+
+    def _jitter(self, most_ms: int) -> int:
+        return int(self._rng.uniform(0, most_ms))

@@ -1,0 +1,1 @@
+"""The command line.  Nothing is imported here: `hyphae mcp serve` must start without click."""

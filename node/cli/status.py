@@ -1,0 +1,122 @@
+"""`hyphae status` and `hyphae tail`: the mesh at a glance, and live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from node.cli import output
+from node.cli.calls import Caller, talk
+from node.cli.failures import EXIT_CODES
+from node.cli.options import data_dir_option, json_option, place
+from proto.errors import HyphaeError
+
+WAIT_MS = 20_000
+DEGRADED = 1
+NOT_RUNNING = 4
+assert NOT_RUNNING in EXIT_CODES
+
+
+@click.command()
+@data_dir_option
+@json_option
+def status(data_dir: Path | None, as_json: bool) -> int:
+    """Show the state of a peer and of its mesh, and who shares it.
+
+    Exit code 0 when all is well, 1 when the peer is degraded, 4 when none runs: then the data directory is
+    looked at directly, if there is one.
+
+    \b
+    Examples:
+      hyphae status
+      hyphae status --data-dir ./team --json
+    """
+
+    async def ask(caller: Caller) -> dict[str, Any]:
+        result = await caller.call("status", {})
+        result["running"] = not caller.offline
+        if not caller.offline:
+            try:
+                result["peers"] = (await caller.call("peers", {}))["peers"]
+            except HyphaeError as e:  # a key without admin, over a URL: the rest is still worth showing
+                result["peers_hidden"] = e.code
+        return result
+
+    result = talk(place(data_dir), ask, as_owner=True, offline=True)
+    output.print_json(result) if as_json else _print_status(result)
+    if not result["running"]:
+        return NOT_RUNNING
+    return 0 if result["state"] == "ok" else DEGRADED
+
+
+@click.command()
+@click.option(
+    "-n", "--lines", type=int, default=10, show_default=True, help="How many past entries to begin with."
+)
+@click.option("--after", type=int, help="Begin after this position instead; 0 is the beginning.")
+@click.option("--no-follow", is_flag=True, help="Stop when the present is reached.")
+@data_dir_option
+@json_option
+def tail(data_dir: Path | None, as_json: bool, lines: int, after: int | None, no_follow: bool) -> None:
+    """Watch what happens at a peer: memories, beacons, keys, members. Ends with Ctrl-C.
+
+    With --json each entry is one line.
+
+    \b
+    Examples:
+      hyphae tail
+      hyphae tail --after 0 --no-follow --json
+    """
+
+    async def watch(caller: Caller) -> None:
+        position = after
+        if position is None:
+            position = max(0, (await caller.call("status", {}))["events"] - lines)
+        while True:
+            args = {"after": position, "limit": 100, "wait_ms": 0 if no_follow else WAIT_MS}
+            page = await caller.call("tail", args)
+            for entry in page["entries"]:
+                output.print_json(entry) if as_json else _print_entry(entry)
+            if no_follow and not page["entries"]:
+                return
+            position = page["next"]
+
+    talk(place(data_dir), watch, as_owner=True)
+
+
+def _print_status(s: dict[str, Any]) -> None:
+    if not s["running"]:
+        output.print_text("No peer runs here; this is what the data directory says.")
+    rows = [
+        ("peer", f"{s['name']}  {s['peer_id']}"),
+        ("mesh", f"{s['mesh_id']}  {s.get('peers_up', 0)} of {s.get('members', 0)} peers up"),
+        ("state", s["state"] + "".join(f"\n          {p}" for p in s.get("problems", []))),
+        ("nats", s.get("nats", "down")),
+        ("memories", f"{s['cells']}" + _unsearchable(s)),
+        ("beacons", f"{s['beacons']} of {s['agents']} agents"),
+        ("events", f"{s['events']} in {s['streams']} streams"),
+        ("space", s.get("space", "")),
+        ("version", s["version"]),
+        ("disk free", f"{s.get('disk_free_bytes', 0) / 1e9:.1f} GB"),
+        ("data", s.get("data_dir", "")),
+    ]
+    for name, value in rows:
+        output.print_text(f"{name:<10}{value}")
+    if s.get("peers"):
+        output.print_text("")
+        columns = [
+            [p["name"], p["state"], ", ".join(p.get("urls", [])), p.get("behind_events")] for p in s["peers"]
+        ]
+        output.print_table(["PEER", "STATE", "URLS", "BEHIND"], columns)
+
+
+def _unsearchable(s: dict[str, Any]) -> str:
+    count = s.get("unsearchable_cells", 0)
+    return f", {count} of them in another embedding space and not searchable here" if count else ""
+
+
+def _print_entry(entry: dict[str, Any]) -> None:
+    parts = (entry["at"], entry["kind"], entry.get("agent"), entry.get("project"), entry.get("text"))
+    output.print_text("  ".join(str(p) for p in parts if p))

@@ -1,0 +1,174 @@
+"""What is derived outside the database: columns for filters and vectors in FAISS, kept in step with commits.
+
+Everything here can be thrown away and built again from the log.  The snapshot of the vectors says which
+database and how much of it it covers; on any doubt it is rebuilt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import apsw
+import numpy as np
+import structlog
+
+from node import database
+from node.beacon_index import Floats, unpack_vector
+from node.cell_columns import CellColumns, CellRow
+from node.cells_projection import CellChange
+from node.replica import Changes
+from node.sqlite_log import read_logged
+from node.vector_index import IndexKey, VectorIndexes
+from proto.codec import decode, encode
+from proto.ids import AgentId, TenantId
+from proto.payloads import CellStored, decode_payload
+
+_log = structlog.get_logger(__name__)
+
+LOAD_BATCH = 2_048
+
+
+class DerivedState:
+    """Owned by the writer's thread while the peer runs.
+
+    Args:
+        indexes: one vector index per tenant and layer.
+        columns: shared with searching threads.
+        space: embedding space of this peer.
+    """
+
+    def __init__(self, indexes: VectorIndexes, columns: CellColumns, space: str) -> None:
+        self._indexes, self._columns, self._space = indexes, columns, space
+        self.rebuilt = 0
+
+    def load(self, db: apsw.Connection, snapshot: Path, dimensions: int) -> None:
+        """Build everything from the database, taking the vectors from the snapshot as far as it covers it."""
+        covered = self._load_snapshot(db, snapshot, dimensions)
+        self._load_columns(db)
+        self.rebuilt = self._load_vectors(db, covered)
+
+    def save(self, db: apsw.Connection, snapshot: Path) -> None:
+        """Write the snapshot, atomically."""
+        self._indexes.save(snapshot, _stamp(db, self._space))
+
+    def take(self, changes: Changes) -> None:
+        """Take over what a commit changed, before it is acknowledged: what was stored is found at once."""
+        if changes.cells:
+            groups: dict[IndexKey, list[CellChange]] = defaultdict(list)
+            rows: dict[TenantId, list[CellRow]] = defaultdict(list)
+            for cell in changes.cells:
+                rows[cell.tenant].append(_row(cell))
+                if cell.values is not None:
+                    groups[cell.tenant, cell.layer].append(cell)
+            for key, cells in groups.items():
+                replaced = [c.cell_no for c in cells if c.replaces]
+                if replaced:
+                    self._indexes.remove(key, np.array(replaced, dtype=np.int64))
+                self._add(key, [c.cell_no for c in cells], [c.values for c in cells if c.values is not None])
+            for tenant, cells_of in rows.items():
+                self._columns.put(tenant, cells_of)
+        if changes.superseded:
+            self._columns.supersede(changes.superseded)
+
+    def _add(self, key: IndexKey, numbers: list[int], values: list[Floats]) -> None:
+        matrix = np.stack(values)
+        matrix = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+        self._indexes.add(key, np.array(numbers, dtype=np.int64), matrix.astype(np.float32))
+
+    # -- loading
+
+    def _load_snapshot(self, db: apsw.Connection, snapshot: Path, dimensions: int) -> int:
+        """Return the place of arrival up to which the snapshot covers the log; 0 when there is none."""
+        stamp = self._indexes.load(snapshot, dimensions)
+        if stamp is None:
+            return 0
+        try:
+            space, local, hash_ = decode(stamp)
+        except ValueError:
+            space, local, hash_ = "", 0, b""
+        held = database.value(db, "SELECT hash FROM events WHERE local=?", local)
+        if space == self._space and held is not None and held == hash_:
+            return int(local)
+        _log.warning("index_snapshot_of_another_log", rebuilt_from="the log")
+        self._indexes.clear()
+        return 0
+
+    def _load_columns(self, db: apsw.Connection) -> None:
+        rows: dict[TenantId, list[CellRow]] = defaultdict(list)
+        for tenant, *rest in database.rows(
+            db,
+            "SELECT tenant_id, cell_no, project, owner, agent_id, cell_type, salience, layer, wall_ms, tags,"
+            " superseded FROM cells",
+        ):
+            rows[TenantId(tenant)].append(_stored_row(*rest))
+        for tenant_id, cells in rows.items():
+            self._columns.put(tenant_id, cells)
+
+    def _load_vectors(self, db: apsw.Connection, covered: int) -> int:
+        pending: dict[IndexKey, tuple[list[int], list[Floats]]] = {}
+        count = 0
+        for cell_no, tenant, layer, local in database.rows(
+            db,
+            "SELECT cell_no, tenant_id, layer, local FROM cells WHERE space=? AND local>?",
+            self._space,
+            covered,
+        ):
+            payload = decode_payload("CellStored", read_logged(db, local).event.payload or b"")
+            if not isinstance(payload, CellStored) or payload.vector is None:
+                continue
+            numbers, values = pending.setdefault((TenantId(tenant), layer), ([], []))
+            numbers.append(cell_no)
+            values.append(unpack_vector(payload.vector))
+            count += 1
+            if len(numbers) >= LOAD_BATCH:
+                self._replace((TenantId(tenant), layer), numbers, values, covered)
+                del pending[TenantId(tenant), layer]
+        for key, (numbers, values) in pending.items():
+            self._replace(key, numbers, values, covered)
+        return count
+
+    def _replace(self, key: IndexKey, numbers: list[int], values: list[Floats], covered: int) -> None:
+        if covered:  # a cell written again after the snapshot is in it with its old vector
+            self._indexes.remove(key, np.array(numbers, dtype=np.int64))
+        self._add(key, numbers, values)
+
+
+def _stamp(db: apsw.Connection, space: str) -> bytes:
+    local, hash_ = database.row(db, "SELECT local, hash FROM events ORDER BY local DESC LIMIT 1") or (0, b"")
+    return encode((space, local, hash_))
+
+
+def _row(cell: CellChange) -> CellRow:
+    return CellRow(
+        cell.cell_no,
+        cell.project,
+        cell.owner,
+        cell.agent_id,
+        cell.cell_type,
+        cell.salience,
+        cell.layer,
+        cell.wall_ms,
+        cell.tags,
+        cell.superseded,
+    )
+
+
+def _stored_row(
+    cell_no: int,
+    project: str,
+    owner: str,
+    agent: bytes,
+    cell_type: str,
+    salience: int,
+    layer: int,
+    wall_ms: int,
+    tags: str,
+    superseded: int,
+) -> CellRow:
+    names: Iterable[str] = json.loads(tags) if tags != "[]" else ()
+    return CellRow(
+        cell_no, project, owner, AgentId(agent), cell_type, salience, layer, wall_ms, tuple(names), bool(superseded)
+    )

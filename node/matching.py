@@ -1,0 +1,204 @@
+"""Which agents a diff is for: beacons, frontiers and filters, as a pure function of events.
+
+A diff matches a beacon when some placement of it was made without knowing the diff (the diff lies beyond the
+placement's frontier), no withdrawal had ended that placement for it, the score reaches the threshold and the
+filters pass.  Of several such placements the newest decides.  Nothing here looks at a clock or at the order
+of arrival, so every peer decides alike.  Frontiers and links: `proto.streams`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from proto.clock import Hlc
+from proto.ids import AgentId, BeaconId, CellId, DiffId, SessionId, TenantId
+from proto.payloads import PRIVATE
+from proto.streams import Frontier, Links, Position, StreamId, coverage
+
+INTEREST_IN_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """What matching needs to know of a cell event.
+
+    Args:
+        local: place of the event in this peer's order of arrival.
+        salience: ten-thousandths.
+        match_bonus: ten-thousandths of cosine, added to the score unless the beacon is strict.
+    """
+
+    local: int
+    position: Position
+    hlc: Hlc
+    tenant: TenantId
+    agent_id: AgentId
+    owner: str
+    project: str
+    session: SessionId | None
+    cell_type: str
+    layer: int
+    salience: int
+    match_bonus: int
+    cell: CellId
+    cell_no: int
+    diff: DiffId
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One placing of a beacon.
+
+    Args:
+        readable: projects that the key which placed it could read; None for all of the tenant.
+        threshold: ten-thousandths of cosine.
+    """
+
+    local: int
+    position: Position
+    hlc: Hlc
+    threshold: int
+    expires_ms: int
+    include_own: bool
+    strict: bool
+    owner: str
+    readable: frozenset[str] | None
+    frontier: Frontier
+
+    def may_read(self, diff: Diff) -> bool:
+        """Tell whether whoever placed it may read a diff."""
+        if diff.project == PRIVATE:
+            return diff.owner == self.owner
+        return self.readable is None or diff.project in self.readable
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The part of a beacon that is in its id, so that it is the same in every placement."""
+
+    project: str | None
+    cell_types: frozenset[str]
+    layers: frozenset[int]
+    min_salience: int
+
+    def admit(self, diff: Diff) -> bool:
+        """Tell whether a diff is of the kind that the beacon asks for."""
+        return (
+            (self.project is None or diff.project == self.project)
+            and (not self.cell_types or diff.cell_type in self.cell_types)
+            and (not self.layers or diff.layer in self.layers)
+            and diff.salience >= self.min_salience
+        )
+
+
+@dataclass(slots=True)
+class Beacon:
+    """All that is known of one standing interest."""
+
+    beacon: BeaconId
+    tenant: TenantId
+    agent_id: AgentId
+    agent: str
+    interest: str
+    filters: Filters
+    placements: list[Placement] = field(default_factory=list)
+    withdrawals: list[Frontier] = field(default_factory=list)
+    renewed_ms: int = 0
+
+    def lowest_threshold(self) -> int:
+        return min(p.threshold for p in self.placements)
+
+    def expires_ms(self, placement: Placement) -> int:
+        return max(placement.expires_ms, self.renewed_ms)
+
+
+class Coverages:
+    """Remembers `coverage(frontier, links)` by frontier until a link becomes known."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+        self._known: dict[Frontier, dict[StreamId, int]] = {}
+
+    def of(self, frontier: Frontier) -> Mapping[StreamId, int]:
+        found = self._known.get(frontier)
+        if found is None:
+            found = self._known[frontier] = coverage(frontier, self._links)
+        return found
+
+    def before(self, frontier: Frontier, position: Position) -> bool:
+        return position.sequence <= self.of(frontier).get(position.stream, 0)
+
+    def forget(self) -> None:
+        """Call after a link was added."""
+        self._known.clear()
+
+
+class Match(NamedTuple):
+    """Why a diff is in an inbox: the beacon, and the score in ten-thousandths (10,000 for "*")."""
+
+    beacon: BeaconId
+    score: int
+    include_own: bool
+
+
+def judge(beacon: Beacon, diff: Diff, score: int | None, covers: Coverages) -> Match | None:
+    """Decide one pair.
+
+    Args:
+        score: of the interest against the cell, ten-thousandths of cosine; None for "*".
+
+    Returns:
+        The match by the newest placement that is eligible, or None.
+    """
+    if not beacon.filters.admit(diff):
+        return None
+    eligible = [p for p in beacon.placements if _eligible(beacon, p, diff, covers)]
+    if not eligible:
+        return None
+    newest = max(eligible, key=lambda p: (p.hlc, p.position))
+    own = diff.agent_id == beacon.agent_id and diff.session is None
+    if own and not newest.include_own:
+        return None
+    if score is None:
+        return Match(beacon.beacon, 10_000, newest.include_own)
+    bonus = 0 if newest.strict else diff.match_bonus
+    if score + bonus < newest.threshold:
+        return None
+    return Match(beacon.beacon, score, newest.include_own)
+
+
+def _eligible(beacon: Beacon, placement: Placement, diff: Diff, covers: Coverages) -> bool:
+    if not placement.may_read(diff) or covers.before(placement.frontier, diff.position):
+        return False
+    if diff.hlc.wall_ms >= beacon.expires_ms(placement):
+        return False
+    return not any(
+        covers.before(w, placement.position) and not covers.before(w, diff.position)
+        for w in beacon.withdrawals
+    )
+
+
+def is_withdrawn(beacon: Beacon, covers: Coverages) -> bool:
+    """Tell whether every placement known is ended by a withdrawal known."""
+    return all(any(covers.before(w, p.position) for w in beacon.withdrawals) for p in beacon.placements)
+
+
+def current(beacon: Beacon, covers: Coverages) -> Placement | None:
+    """Return the newest placement that is not withdrawn: what the beacon says now."""
+    standing = [
+        p for p in beacon.placements if not any(covers.before(w, p.position) for w in beacon.withdrawals)
+    ]
+    return max(standing, key=lambda p: (p.hlc, p.position), default=None)
+
+
+def names_epoch_from(frontiers: Sequence[Frontier], stream: StreamId) -> bool:
+    """Tell whether a frontier names this epoch of a peer or a later one: only then can its link matter."""
+    return any(
+        entry.stream.peer == stream.peer
+        and entry.stream.partition == stream.partition
+        and entry.stream.ordinal >= stream.ordinal
+        for frontier in frontiers
+        for entry in frontier
+    )

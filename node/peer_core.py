@@ -1,0 +1,300 @@
+"""The parts of a peer behind its surfaces, opened in order and closed in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from mesh.digests import Vitals
+from mesh.ports import Segment
+from node import database, disk
+from node.bootstrap_keys import found_mesh
+from node.cell_columns import CellColumns
+from node.cluster import MeshCluster
+from node.commit_signal import CommitSignal
+from node.data_directory import PeerDirectory
+from node.derived import DerivedState
+from node.embedders import choose_embedder
+from node.faiss_index import FaissIndexes
+from node.heads_file import HeadsFile
+from node.identity import Identity
+from node.observability import Metrics
+from node.principals import KeyRing
+from node.reading import ReadPool
+from node.replica import Changes, Replica
+from node.retrieval import Retrieval
+from node.service.context import PeerContext
+from node.service.core import MemoryService
+from node.sqlite_log import Logged
+from node.version import version
+from node.writer import LogReader, Writer
+from proto.errors import HyphaeError
+from proto.events import NO_HASH
+from proto.ids import PeerId, format_base32
+
+if TYPE_CHECKING:
+    from node.peer import PeerConfig
+
+_log = structlog.get_logger(__name__)
+
+SNAPSHOT_AFTER_CELLS = 1_000
+
+
+def now_us() -> int:
+    """Return the wall clock, microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class PeerCore:
+    """Made by `open`; ended by `close`."""
+
+    def __init__(self, config: PeerConfig, directory: PeerDirectory, identity: Identity) -> None:
+        assert identity.mesh is not None
+        self.config, self.directory, self.identity = config, directory, identity
+        self._mesh = identity.mesh
+        self._problems: list[str] = []
+        self._cluster: MeshCluster | None = None
+        self._members: frozenset[PeerId] = frozenset()
+        self._last_hash = NO_HASH
+        self._unsaved_cells = 0
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def open(
+        cls, config: PeerConfig, directory: PeerDirectory, identity: Identity, stop: Callable[[], None]
+    ) -> PeerCore:
+        """Open everything that needs no network.
+
+        Raises:
+            HyphaeError: the database, the heads file or the keys cannot be opened; all is closed again.
+        """
+        core = cls(config, directory, identity)
+        await asyncio.to_thread(core._open_log)
+        core._assemble(stop)
+        core._loading = asyncio.create_task(core._load_model())
+        return core
+
+    async def _load_model(self) -> None:
+        """Have the model ready before the first call needs it."""
+        load = getattr(self.embedder, "load", None)
+        if load is None or self.config.embedder == "none":
+            return
+        try:
+            await load()
+        except HyphaeError as error:
+            self._problems.append(f"the embedding model is unavailable: {error.message}")
+            _log.error("model_unavailable", reason=error.message)
+
+    # -- opening
+
+    def _open_log(self) -> None:
+        self.embedder = choose_embedder(self.config)
+        db = database.open_writer(self.directory.log)
+        try:
+            self.replica = Replica(
+                db, self.identity.peer, self._mesh, self.embedder.space, secrets.token_bytes, version()
+            )
+            self._heads = HeadsFile(self.directory.heads)
+            self._check_heads()
+            found_mesh(self.replica, self.identity, self._secrets_dir(), now_us())
+            current = self.replica.log.current
+            self._last_hash = NO_HASH if current is None else self.replica.log.heads()[current].hash
+            self.columns, self.indexes = CellColumns(), FaissIndexes()
+            self.derived = DerivedState(self.indexes, self.columns, self.embedder.space)
+            if self.config.embedder != "none":
+                self.derived.load(db, self._snapshot, self.embedder.dimensions)
+        except BaseException:
+            db.close()
+            raise
+
+    def _secrets_dir(self) -> Path:
+        return self.config.secrets_dir or self.directory.secrets
+
+    @property
+    def _snapshot(self) -> Path:
+        return self.directory.index / "vectors.snapshot"
+
+    def _check_heads(self) -> None:
+        """Compare the log with what the heads file remembers of the own stream."""
+        recorded = self._heads.recorded
+        if recorded is None:
+            return
+        held = self.replica.log.heads().get(recorded.stream)
+        sequence = 0 if held is None else held.sequence
+        if sequence < recorded.sequence:
+            text = (
+                f"the disk lost own events {sequence + 1} to {recorded.sequence} of epoch {recorded.stream.ordinal};"
+                " what other peers hold of them comes back by itself"
+            )
+            self._problems.append(text)
+            _log.error("own_events_lost", first=sequence + 1, last=recorded.sequence)
+
+    def _assemble(self, stop: Callable[[], None]) -> None:
+        self.keys = KeyRing(self._mesh, lambda: now_us() // 1000)
+        self.keys.load(self.replica.db)
+        self._members = self._read_members()
+        self.signal = CommitSignal(self._loop)
+        self.writer = Writer(self.replica, self._heads, self._on_commit)
+        self.pool = ReadPool(self.directory.log)
+        retrieval = Retrieval(self.indexes, self.columns, self.embedder, self.pool)
+        self.context = PeerContext(
+            peer=self.identity.peer,
+            mesh=self._mesh,
+            name=self.identity.name,
+            version=version(),
+            data_dir=str(self.directory.path),
+            seed=self.identity.seed,
+            writer=self.writer,
+            pool=self.pool,
+            embedder=self.embedder,
+            retrieval=retrieval,
+            keys=self.keys,
+            now_us=now_us,
+            random_bytes=secrets.token_bytes,
+            problems=self.problems,
+            stop=stop,
+            started_us=now_us(),
+            signal=self.signal,
+        )
+        self.metrics_of_calls = Metrics(self._gauges)
+        self.service = MemoryService(self.context, self.metrics_of_calls.count)
+        self.writer.start()
+
+    async def close(self) -> None:
+        """Write what is waiting, save the snapshot, release every file."""
+        self._loading.cancel()
+        self.embedder.close()
+        if self._unsaved_cells:
+            await self.writer.ask(lambda replica: self.derived.save(replica.db, self._snapshot))
+        await asyncio.to_thread(self.pool.close)
+        await asyncio.to_thread(self.writer.stop)
+
+    # -- the mesh
+
+    @asynccontextmanager
+    async def in_mesh(self, urls: Sequence[str]) -> AsyncIterator[None]:
+        """Take part in the mesh for as long as the block runs, if there is an address of NATS."""
+        if self.identity.nats_url is None or not self.config.use_nats:
+            yield
+            return
+        log = LogReader(str(self.directory.log), self.writer)
+        cluster = MeshCluster(
+            self.identity.peer,
+            self._mesh,
+            self.identity.nats_url,
+            log,
+            self.service.serve,
+            self._vitals,
+            lambda: len(self._members),
+        )
+        self.context.nats_url = self.identity.nats_url
+        self.context.cluster = self._cluster = cluster
+        cluster.replicator.set_members(self._known_members())
+        await cluster.start(urls)
+        cluster.replicator.set_members(self._known_members())
+        try:
+            yield
+        finally:
+            await cluster.stop()
+            self.context.cluster = self._cluster = None
+
+    def _known_members(self) -> frozenset[PeerId]:
+        """Return the members in the log, and the inviter, from whom a newcomer learns of the others."""
+        inviter = self.identity.inviter
+        return self._members | ({inviter} if inviter is not None else set())
+
+    def _read_members(self) -> frozenset[PeerId]:
+        found = database.rows(self.replica.db, "SELECT peer FROM members WHERE retired_ms IS NULL")
+        return frozenset(PeerId(row[0]) for row in found)
+
+    def _vitals(self) -> Vitals:
+        return Vitals(wall_ms=now_us() // 1000, space=self.embedder.space, version=version())
+
+    # -- after each commit, on the writer's thread
+
+    def _on_commit(self, changes: Changes, own: list[Logged]) -> None:
+        self.derived.take(changes)
+        self._unsaved_cells += len(changes.cells)
+        if changes.keys:
+            self.keys.load(self.replica.db)
+        if changes.members:
+            self._members = self._read_members()
+            self._loop.call_soon_threadsafe(self._tell_members)
+        if own:
+            segment = self._segment(own)
+            if self._cluster is not None:
+                self._cluster.publish([segment])
+        if changes.events:
+            self.signal.commit(changes.events[-1].local)
+
+    def _tell_members(self) -> None:
+        if self._cluster is not None:
+            self._cluster.replicator.set_members(self._known_members())
+
+    def _segment(self, own: list[Logged]) -> Segment:
+        """Return own events of one commit, which follow one another in the stream of this process life."""
+        first = own[0].event.header
+        previous = NO_HASH if first.sequence == 1 else self._last_hash
+        self._last_hash = own[-1].event.hash
+        events = tuple((e.event.header_bytes, e.event.salt, e.event.payload) for e in own)
+        return Segment(first.stream, first.sequence, previous, events)
+
+    # -- looking after itself
+
+    @property
+    def last_request(self) -> float:
+        """Monotonic seconds of the last call."""
+        return self.service.last_request
+
+    async def housekeeping(self) -> None:
+        """Save the snapshot when much has changed, and close sessions that have been idle for a day."""
+        if self._unsaved_cells >= SNAPSHOT_AFTER_CELLS:
+            self._unsaved_cells = 0
+            await self.writer.ask(lambda replica: self.derived.save(replica.db, self._snapshot))
+        await self.service.close_idle_sessions()
+
+    def problems(self) -> list[str]:
+        """Return what is wrong with this peer, in words."""
+        out = list(self._problems)
+        if self.writer.problem is not None:
+            out.append(self.writer.problem)
+        if disk.free_bytes(str(self.directory.path)) < disk.LOW_BYTES:
+            out.append("the disk is nearly full; writes will soon fail")
+        trouble = getattr(self.embedder, "problem", None)
+        if trouble:
+            out.append(f"the embedding model is unavailable: {trouble}")
+        if self._cluster is not None and not self._cluster.status()["connected"]:
+            out.append("NATS is down: other peers are not reached; storing and recalling go on")
+        return out
+
+    def readiness(self) -> Mapping[str, Any]:
+        """Return what `/readyz` shows."""
+        problems = self.problems()
+        return {
+            "ready": self.writer.problem is None,
+            "state": "degraded" if problems else "ok",
+            "peer_id": format_base32(self.identity.peer),
+            "problems": problems,
+        }
+
+    def metrics(self) -> bytes:
+        return self.metrics_of_calls.render()
+
+    def _gauges(self) -> Mapping[str, float]:
+        status = {"connected": False, "peers_up": 1} if self._cluster is None else self._cluster.status()
+        gauges = {} if self._cluster is None else self._cluster.gauges()
+        return {
+            **{f"mesh_{name}": float(value) for name, value in gauges.items()},
+            "nats_connected": float(status["connected"]),
+            "peers_up": float(status["peers_up"]),
+            "waiting_writes": float(self.writer.waiting()),
+            "cells": float(self.columns.total()),
+            "degraded": float(bool(self.problems())),
+        }

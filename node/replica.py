@@ -1,0 +1,348 @@
+"""The synchronous heart of a peer: one transaction takes own drafts and foreign segments in, and folds them.
+
+No thread, clock, socket or randomness of its own: time and random bytes are arguments, so that the same code
+runs under the writer thread of a peer and in the simulation.  After a failed transaction nothing of it is
+kept, in the database or in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import apsw
+
+from mesh.ports import Segment
+from node import database
+from node.beacon_index import BeaconIndex
+from node.beacons_projection import BeaconsProjection
+from node.cells_projection import CellChange, CellsProjection
+from node.identity_projection import IdentityProjection
+from node.inbox_projection import InboxProjection, Judged
+from node.lexical_index import LexicalIndex
+from node.matching import Coverages
+from node.readers_projection import ReadersProjection
+from node.sqlite_log import Logged, SqliteLog, read_all, read_logged
+from proto.clock import ZERO, observe, tick
+from proto.errors import HyphaeError, ProtocolError
+from proto.events import SALT_BYTES
+from proto.ids import NO_TENANT, AgentId, MeshId, PeerId, TenantId
+from proto.payloads import (
+    BeaconPlaced,
+    BeaconsRenewed,
+    BeaconWithdrawn,
+    CellStored,
+    EpochOpened,
+    KeyIssued,
+    KeyRevoked,
+    PageListed,
+    Payload,
+    PeerJoined,
+    PeerRetired,
+    SessionClosed,
+    SessionOpened,
+    WireFrontier,
+    decode_payload,
+    encode_payload,
+    pack_frontier,
+)
+from proto.streams import Frontier, Position, StreamId, frontier_of
+
+REBUILD_BATCH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An own event before it has a place.
+
+    Args:
+        build: given the frontier of what this peer holds at that moment, returns the payload.
+    """
+
+    tenant: TenantId
+    actor: AgentId
+    build: Callable[[WireFrontier], Payload]
+
+    @classmethod
+    def of(cls, tenant: TenantId, actor: AgentId, payload: Payload) -> Draft:
+        """Return the draft of a payload that does not depend on the frontier."""
+        return cls(tenant, actor, lambda _frontier: payload)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a transaction changed, for everything that is derived outside the database."""
+
+    events: list[Logged] = field(default_factory=list)
+    cells: list[CellChange] = field(default_factory=list)
+    superseded: list[int] = field(default_factory=list)
+    keys: bool = False
+    members: bool = False
+
+
+@dataclass(slots=True)
+class Written:
+    """The outcome of one transaction.
+
+    Args:
+        own: per draft, in order, its event or the error that kept it out.
+        forks: places where a received segment contradicts the log.
+    """
+
+    own: list[Logged | HyphaeError]
+    opened: list[Logged]
+    changes: Changes
+    forks: list[tuple[StreamId, int]]
+    refused: int = 0
+
+
+class Replica:
+    """One data directory's log and everything folded from it.
+
+    Args:
+        db: the writer's connection.
+        peer: this peer; mesh: its mesh.
+        space: its embedding space.
+        random_bytes: source of epochs and salts.
+    """
+
+    def __init__(
+        self,
+        db: apsw.Connection,
+        peer: PeerId,
+        mesh: MeshId,
+        space: str,
+        random_bytes: Callable[[int], bytes],
+        version: str = "",
+    ) -> None:
+        self.db, self.peer, self.mesh, self.space = db, peer, mesh, space
+        self._random, self._version = random_bytes, version
+        self._epoch_random = random_bytes(8)
+        self.log = SqliteLog(db, peer)
+        self.lexical = LexicalIndex(db)
+        self.reload()
+
+    def reload(self) -> None:
+        """Build all memory from the database: at start and after a transaction that failed."""
+        self.log.reload()
+        self.links: dict[StreamId, Position | None] = {}
+        self.covers = Coverages(self.links)
+        self.beacons = BeaconIndex()
+        self._cells = CellsProjection(self.db, self.lexical, self.space)
+        self._inbox = InboxProjection(self.db, self.beacons, self.covers)
+        self._readers = ReadersProjection(self.db)
+        self._identity = IdentityProjection(self.db, self.mesh)
+        self._beacons = BeaconsProjection(
+            self.db, self.log, self._inbox, self.beacons, self.links, self.covers
+        )
+        self._beacons.reload()
+        self._pending: list[tuple[Judged, int]] = []
+        last = database.value(self.db, "SELECT max(local) FROM events")
+        self.hlc = read_logged(self.db, last).event.header.hlc if last else ZERO
+
+    def frontier(self) -> Frontier:
+        """Return the frontier of what this peer holds now."""
+        return frontier_of(self.log.vector(), self.links)
+
+    # -- writing
+
+    def write(self, drafts: Sequence[Draft], segments: Sequence[Segment], now_us: int) -> Written:
+        """Append own drafts and keep what extends foreign streams, in one durable transaction.
+
+        Raises:
+            apsw.Error: the database refused; nothing was kept and memory was rebuilt.
+        """
+        written = Written([], [], Changes(), [])
+        try:
+            with self.db:
+                for segment in segments:
+                    self._receive(segment, now_us, written)
+                for draft in drafts:
+                    self._append(draft, now_us, written)
+                self._flush_matches()
+                self.log.write_heads({e.event.header.stream for e in written.changes.events})
+        except BaseException:
+            self.reload()
+            raise
+        return written
+
+    def _receive(self, segment: Segment, now_us: int, written: Written) -> None:
+        try:
+            kept, fork = self.log.extend(segment, now_us)
+        except ProtocolError:
+            written.refused += 1
+            return
+        if fork is not None:
+            written.forks.append(fork)
+        for logged in kept:
+            self.hlc = observe(self.hlc, logged.event.header.hlc, now_us // 1000)
+            self._fold(logged, written.changes)
+
+    def _append(self, draft: Draft, now_us: int, written: Written) -> None:
+        stream = self.log.current or self._open_epoch(now_us, written)
+        try:
+            payload = draft.build(pack_frontier(self.frontier()))
+            data = encode_payload(payload)
+            logged = self._put(stream, type(payload).__name__, draft.tenant, draft.actor, data, now_us)
+        except HyphaeError as error:
+            written.own.append(error)
+            return
+        written.own.append(logged)
+        self._fold(logged, written.changes)
+
+    def _open_epoch(self, now_us: int, written: Written) -> StreamId:
+        """Mint the epoch of this process life with its first event."""
+        newest = self.log.newest_own()
+        ordinal = 0 if newest is None else newest.ordinal + 1
+        stream = StreamId(self.peer, 0, ordinal, self._epoch_random)
+        previous, previous_hash = None, b""
+        if newest is not None:
+            head = self.log.heads()[newest]
+            previous = pack_frontier((Position(newest, head.sequence),))[0]
+            previous_hash = head.hash
+        payload = EpochOpened(previous=previous, previous_hash=previous_hash, version=self._version)
+        data = encode_payload(payload)
+        logged = self._put(stream, "EpochOpened", NO_TENANT, AgentId(bytes(16)), data, now_us)
+        written.opened.append(logged)
+        self._fold(logged, written.changes)
+        return stream
+
+    def _put(
+        self, stream: StreamId, kind: str, tenant: TenantId, actor: AgentId, data: bytes, now_us: int
+    ) -> Logged:
+        hlc = tick(self.hlc, now_us // 1000)
+        salt = self._random(SALT_BYTES)
+        logged = self.log.append(stream, hlc, kind, tenant, actor, data, salt, now_us)
+        self.hlc = hlc
+        return logged
+
+    # -- folding
+
+    def _fold(self, logged: Logged, changes: Changes) -> None:
+        changes.events.append(logged)
+        kind = logged.event.header.kind
+        try:
+            payload = decode_payload(kind, logged.event.payload) if logged.event.payload is not None else None
+        except ProtocolError as error:
+            self._set_aside(logged, kind, error.message)  # kept and forwarded, never believed
+            return
+        if payload is None:
+            self._set_aside(logged, kind, "unknown kind" if logged.event.payload is not None else "erased")
+        elif isinstance(payload, CellStored):
+            judged, cells, hidden = self._cells.store(logged, payload)
+            self._identity.know_agent(logged.event.header.tenant, payload.agent)
+            changes.cells += cells
+            changes.superseded += hidden
+            self._pending.append((judged, logged.arrived_us))
+        elif isinstance(payload, PageListed):
+            self._flush_matches()
+            self._readers.list_page(logged, payload)
+        else:
+            self._fold_rare(logged, payload, changes)
+
+    def _fold_rare(self, logged: Logged, payload: Payload, changes: Changes) -> None:
+        self._flush_matches()
+        match payload:
+            case EpochOpened():
+                self._beacons.link(logged, payload)
+            case BeaconPlaced():
+                self._identity.know_agent(logged.event.header.tenant, payload.agent)
+                self._beacons.place(logged, payload)
+            case BeaconWithdrawn():
+                self._beacons.withdraw(logged, payload)
+            case BeaconsRenewed():
+                self._beacons.renew(logged, payload)
+            case SessionOpened():
+                self._identity.know_agent(logged.event.header.tenant, payload.agent)
+                self._readers.open_session(logged, payload)
+            case SessionClosed():
+                self._readers.close_session(logged, payload)
+            case KeyIssued():
+                self._identity.issue(logged, payload)
+                changes.keys = True
+            case KeyRevoked():
+                self._identity.revoke(logged, payload)
+                changes.keys = True
+            case PeerJoined():
+                self._identity.join(logged, payload)
+                changes.members = True
+            case PeerRetired():
+                self._identity.retire(logged, payload)
+                changes.members = True
+            case _:  # a model without a fold is a defect that the tests over `MODELS` find
+                self._set_aside(logged, type(payload).__name__, "no fold")
+
+    def _flush_matches(self) -> None:
+        if self._pending:
+            pending, self._pending = self._pending, []
+            self._inbox.match_cells(pending)
+
+    def _set_aside(self, logged: Logged, kind: str, why: str) -> None:
+        self.db.execute("INSERT INTO unfolded VALUES(?,?,?)", (logged.local, kind, why))
+
+    # -- rebuilding
+
+    def rebuild(self, progress: Callable[[int], None] = lambda _done: None) -> int:
+        """Fold the whole log anew into empty projections, in one transaction.
+
+        Returns:
+            The number of events folded.
+
+        Raises:
+            Corrupted: an event's bytes do not fit its header; the projections are as before.
+        """
+        done = 0
+        try:
+            with self.db:
+                database.drop_projections(self.db)
+                self.lexical.clear()
+                self.reload()
+                changes = Changes()
+                for logged in read_all(self.db):
+                    self._fold(logged, changes)
+                    done += 1
+                    if done % REBUILD_BATCH == 0:
+                        self._flush_matches()
+                        changes = Changes()
+                        progress(done)
+                self._flush_matches()
+        finally:
+            self.reload()
+        progress(done)
+        return done
+
+    def state_hash(self) -> bytes:
+        """Return a hash over everything folded, equal on all peers that hold equal streams.
+
+        Without order of arrival, index bytes and values computed when read.
+        """
+        return state_hash(self.db)
+
+
+STATE_QUERIES = (
+    "SELECT c.cell, e.hash, c.superseded FROM cells c JOIN events e ON e.local=c.local ORDER BY c.cell",
+    "SELECT old, new FROM supersessions ORDER BY old, new",
+    "SELECT p.beacon, e.hash FROM placements p JOIN events e ON e.local=p.local ORDER BY p.beacon, e.hash",
+    "SELECT w.beacon, e.hash FROM withdrawals w JOIN events e ON e.local=w.local ORDER BY w.beacon, e.hash",
+    "SELECT beacon, expires_ms FROM renewals ORDER BY beacon",
+    "SELECT agent_id, diff, kind, matched, own_session, wall_ms, counter, read_local IS NOT NULL FROM entries"
+    " ORDER BY agent_id, diff",
+    "SELECT agent_id, diff, page FROM refs ORDER BY agent_id, diff, page",
+    "SELECT c.page, e.hash FROM commits c JOIN events e ON e.local=c.local ORDER BY c.page, e.hash",
+    "SELECT session, agent_id, project, title FROM sessions ORDER BY session",
+    "SELECT x.session, e.hash FROM closings x JOIN events e ON e.local=x.local ORDER BY x.session, e.hash",
+    "SELECT key_id, public_key FROM keys ORDER BY key_id",
+    "SELECT key_id FROM revocations ORDER BY key_id",
+    "SELECT peer, retired_ms FROM members ORDER BY peer",
+)
+
+
+def state_hash(db: apsw.Connection) -> bytes:
+    """See `Replica.state_hash`; on any connection."""
+    h = hashlib.sha256()
+    for query in STATE_QUERIES:
+        h.update(query.encode())
+        for found in db.execute(query):
+            h.update(repr(found).encode())
+    return h.digest()

@@ -1,0 +1,1 @@
+"""The operations of a peer: authentication, scopes, and one module per concern."""

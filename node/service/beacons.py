@@ -1,0 +1,246 @@
+"""place_beacon, list_beacons, withdraw_beacon."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+
+from node import database
+from node.cell_columns import CellFilter
+from node.embedding import Embedding
+from node.inbox_projection import unpack_matches
+from node.matching import INTEREST_IN_ALL, Beacon, Placement, current
+from node.replica import Replica
+from node.service.appending import append_one
+from node.service.context import Call, PeerContext
+from node.service.views import format_ms, load_cells
+from proto import limits
+from proto.codec import encode
+from proto.errors import NotFound, Overloaded
+from proto.ids import BeaconId, derive, format_uuid, parse_uuid
+from proto.payloads import BeaconPlaced, BeaconWithdrawn, Vector, WireFrontier
+from proto.scoring import quantise
+
+DEFAULT_THRESHOLD = 0.30  # best F1 over labelled interests of the demo's corpus; see docs/benchmarks.md
+EXAMPLES = 3
+COUNTED = 1_000
+UNREAD_COUNTED = 10_000
+
+
+class BeaconOperations:
+    """Methods take a `Call` and return the result of the tool."""
+
+    def __init__(self, context: PeerContext) -> None:
+        self._context = context
+
+    async def place_beacon(self, call: Call) -> Mapping[str, Any]:
+        """Place, change or (ttl 0) withdraw a standing interest."""
+        p, args, context = call.principal, call.args, self._context
+        p.require("read")
+        p.scope(args.get("project"))
+        beacon = _beacon_id(call)
+        held = await context.writer.ask(lambda r: _standing(r, beacon, context.now_ms))
+        if args.get("ttl_seconds") == 0:
+            return await self._withdraw(call, beacon, held is not None)
+        if held is None:
+            await self._check_room(call)
+        interest, threshold = args["interest"], args.get("threshold", DEFAULT_THRESHOLD)
+        embedding = None if interest == INTEREST_IN_ALL else await context.embedder.query(interest)
+        would_match = await self._would_match(call, embedding, threshold)
+        ttl_s = args.get("ttl_seconds", limits.BEACON_TTL_S)
+        expires_ms = context.now_ms + ttl_s * 1000
+        vector = None if embedding is None else _vector(embedding, context.embedder.space)
+
+        def build(frontier: WireFrontier) -> BeaconPlaced:
+            return _placed(call, beacon, vector, threshold, ttl_s, expires_ms, frontier)
+
+        await append_one(context, call, build)
+        return {
+            "beacon_id": format_uuid(beacon),
+            "interest": interest,
+            **({"project": args["project"]} if "project" in args else {}),
+            "threshold": threshold,
+            "expires_at": format_ms(expires_ms),
+            "would_match": would_match,
+            "created": held is None,
+        }
+
+    async def withdraw_beacon(self, call: Call) -> Mapping[str, Any]:
+        """Withdraw a beacon by its id."""
+        call.principal.require("read")
+        beacon = BeaconId(parse_uuid(call.args["beacon_id"], "beacon_id"))
+        agent = call.principal.agent_id
+
+        def owned(replica: Replica) -> bool:
+            found = replica.beacons.get(beacon)
+            return found is not None and found.agent_id == agent
+
+        if not await self._context.writer.ask(owned):
+            raise NotFound(f"no beacon {call.args['beacon_id']} of yours is known here; see list_beacons.")
+        standing = await self._context.writer.ask(lambda r: _standing(r, beacon, 0))
+        await self._withdraw(call, beacon, standing is not None)
+        return {"beacon_id": format_uuid(beacon), "withdrawn": True}
+
+    async def list_beacons(self, call: Call) -> Mapping[str, Any]:
+        """List the caller's live beacons with what waits for each."""
+        p, context = call.principal, self._context
+        p.require("read")
+        now_ms = context.now_ms
+
+        def standing(replica: Replica) -> list[tuple[Beacon, Placement, int]]:
+            out = []
+            for beacon in replica.beacons.of_agent(p.agent_id):
+                placement = current(beacon, replica.covers)
+                if placement is not None and beacon.expires_ms(placement) > now_ms:
+                    out.append((beacon, placement, beacon.expires_ms(placement)))
+            return out
+
+        found = await context.writer.ask(standing)
+        waiting = await context.pool.read(lambda db: _waiting(db, p.agent_id))
+        found.sort(key=lambda row: (row[1].hlc, row[0].beacon))
+        return {
+            "agent": p.agent,
+            "beacons": [_beacon_object(b, pl, expires, waiting[b.beacon]) for b, pl, expires in found],
+        }
+
+    async def _withdraw(self, call: Call, beacon: BeaconId, standing: bool) -> Mapping[str, Any]:
+        if standing:
+            await append_one(
+                self._context, call, lambda frontier: BeaconWithdrawn(beacon=beacon, frontier=frontier)
+            )
+        return {"beacon_id": format_uuid(beacon), "withdrawn": True}
+
+    async def _check_room(self, call: Call) -> None:
+        agent, now_ms = call.principal.agent_id, self._context.now_ms
+        count = await self._context.writer.ask(
+            lambda r: sum(_standing(r, b.beacon, now_ms) is not None for b in r.beacons.of_agent(agent))
+        )
+        if count >= limits.BEACONS_PER_AGENT:
+            raise Overloaded(
+                f"{count} beacons of yours are placed, limit {limits.BEACONS_PER_AGENT}. Nothing was placed."
+                " Remove one with ttl_seconds 0; list_beacons shows them."
+            )
+
+    async def _would_match(
+        self, call: Call, embedding: Embedding | None, threshold: float
+    ) -> dict[str, Any]:
+        p, args, context = call.principal, call.args, self._context
+        layers = args.get("layers") or [0, 1, 2]
+        found: list[tuple[int, float]] = []
+        for layer in layers:
+            wanted = CellFilter(
+                p.scope(args.get("project")),
+                layer,
+                tuple(args.get("cell_types", ())),
+                min_salience=round(args.get("min_salience", 0) * 10_000),
+            )
+            found += await context.retrieval.near(p.tenant, embedding, wanted, COUNTED)
+        kept = [(n, cosine) for n, cosine in found if embedding is None or cosine >= threshold]
+        kept.sort(key=lambda row: -row[1])
+        numbers = [n for n, _ in kept[:EXAMPLES]]
+        cells = await context.pool.read(lambda db: load_cells(db, numbers))
+        examples = [
+            {"node_id": format_uuid(cells[n].payload.cell), "content": cells[n].payload.content[:200]}
+            for n in numbers
+            if n in cells
+        ]
+        return {"count": len(kept), "examples": examples}
+
+
+def _beacon_id(call: Call) -> BeaconId:
+    args, p = call.args, call.principal
+    key = (
+        args["interest"],
+        args.get("project"),
+        sorted(set(args.get("cell_types", ()))),
+        sorted(set(args.get("layers", ()))),
+        round(args.get("min_salience", 0) * 10_000),
+    )
+    return BeaconId(derive("beacon", p.tenant, p.agent_id, encode(key)))
+
+
+def _standing(replica: Replica, beacon: BeaconId, now_ms: int) -> Placement | None:
+    found = replica.beacons.get(beacon)
+    placement = None if found is None else current(found, replica.covers)
+    if found is None or placement is None or found.expires_ms(placement) <= now_ms:
+        return None
+    return placement
+
+
+def _vector(embedding: Embedding, space: str) -> Vector:
+    quantised = quantise(embedding.vector)
+    return Vector(space=space, values=quantised.q, norm=quantised.n)
+
+
+def _placed(
+    call: Call,
+    beacon: BeaconId,
+    vector: Vector | None,
+    threshold: float,
+    ttl_s: int,
+    expires_ms: int,
+    frontier: WireFrontier,
+) -> BeaconPlaced:
+    p, args = call.principal, call.args
+    readable = p.readable()
+    return BeaconPlaced(
+        beacon=beacon,
+        interest=args["interest"],
+        vector=vector,
+        threshold=round(threshold * 10_000),
+        agent=p.agent,
+        owner=p.owner,
+        project=args.get("project"),
+        readable=None if readable is None else tuple(sorted(readable)),
+        cell_types=tuple(sorted(set(args.get("cell_types", ())))),
+        layers=tuple(sorted(set(args.get("layers", ())))),
+        min_salience=round(args.get("min_salience", 0) * 10_000),
+        include_own=args.get("include_own", False),
+        strict=args.get("strict", False),
+        ttl_s=ttl_s,
+        expires_ms=expires_ms,
+        frontier=frontier,
+    )
+
+
+def _beacon_object(beacon: Beacon, placement: Placement, expires_ms: int, waiting: int) -> dict[str, Any]:
+    f = beacon.filters
+    out: dict[str, Any] = {
+        "beacon_id": format_uuid(beacon.beacon),
+        "interest": beacon.interest,
+        "threshold": placement.threshold / 10_000,
+        "expires_at": format_ms(expires_ms),
+        "waiting": waiting,
+    }
+    if f.project is not None:
+        out["project"] = f.project
+    filters: dict[str, Any] = {}
+    if f.cell_types:
+        filters["cell_types"] = sorted(f.cell_types)
+    if f.layers:
+        filters["layers"] = sorted(f.layers)
+    if f.min_salience:
+        filters["min_salience"] = f.min_salience / 10_000
+    if placement.include_own:
+        filters["include_own"] = True
+    if placement.strict:
+        filters["strict"] = True
+    if filters:
+        out["filters"] = filters
+    return out
+
+
+def _waiting(db: apsw.Connection, agent: bytes) -> Counter[bytes]:
+    """Return how many unread entries of an agent name each beacon; at most 10,000 entries are looked at."""
+    counts: Counter[bytes] = Counter()
+    for (matched,) in database.rows(
+        db,
+        "SELECT matched FROM entries WHERE agent_id=? AND read_local IS NULL LIMIT ?",
+        agent,
+        UNREAD_COUNTED,
+    ):
+        counts.update(m.beacon for m in unpack_matches(matched))
+    return counts

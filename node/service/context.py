@@ -1,0 +1,95 @@
+"""What every operation of a peer can reach, gathered once by the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from node.commit_signal import CommitSignal
+from node.embedding import Embedder
+from node.principals import KeyRing, Principal
+from node.readers import ReaderMemory
+from node.reading import ReadPool
+from node.retrieval import Retrieval
+from node.writer import Writer
+from proto.ids import MeshId, PeerId
+from proto.messages import Request
+from proto.streams import Frontier, Links, StreamId, coverage
+
+
+class Cluster(Protocol):
+    """What an operation may ask about the mesh around this peer."""
+
+    def status(self) -> Mapping[str, Any]:
+        """Return {connected, peers_up, members}."""
+        ...
+
+    def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
+        """Return what the newest digest of each other peer said."""
+        ...
+
+    def urls(self) -> Sequence[str]:
+        """Return where agents reach this peer."""
+        ...
+
+    def caught_up_since(self, monotonic_ms: int) -> bool:
+        """Tell whether all that every other member held at that moment is held here."""
+        ...
+
+
+@dataclass(slots=True)
+class PeerContext:
+    """The parts of a running peer.
+
+    Args:
+        now_us: wall clock, microseconds since 1970.
+        random_bytes: source of ids.
+        seed: of the peer's own Ed25519 key.
+        nats_url: with the credentials of a peer, for invitations; None without NATS.
+        cluster: None while the peer runs without NATS.
+        problems: asks every part what is wrong with it; empty when all is well.
+        stop: ends the process, cleanly.
+    """
+
+    peer: PeerId
+    mesh: MeshId
+    name: str
+    version: str
+    data_dir: str
+    seed: bytes
+    writer: Writer
+    pool: ReadPool
+    embedder: Embedder
+    retrieval: Retrieval
+    keys: KeyRing
+    now_us: Callable[[], int]
+    random_bytes: Callable[[int], bytes]
+    nats_url: str | None = None
+    cluster: Cluster | None = None
+    problems: Callable[[], list[str]] = list
+    stop: Callable[[], None] = lambda: None
+    started_us: int = 0
+    signal: CommitSignal | None = None
+    renewals_checked_ms: dict[bytes, int] = field(default_factory=dict)
+    readers: ReaderMemory = field(default_factory=ReaderMemory)
+
+    @property
+    def now_ms(self) -> int:
+        return self.now_us() // 1000
+
+    def links(self) -> Links:
+        return self.writer.replica.links
+
+    def covered(self, frontier: Frontier) -> dict[StreamId, int]:
+        """Return what lies before a frontier, by the links known now."""
+        return coverage(frontier, self.links())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One authenticated call with checked arguments."""
+
+    principal: Principal
+    args: Mapping[str, Any]
+    request: Request

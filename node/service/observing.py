@@ -1,0 +1,230 @@
+"""get_node, whoami, status, tail, verify_log, shutdown: looking at the peer and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import apsw
+
+from mcp_gateway.moments import format_time_us
+from mesh.ports import Head
+from node import database
+from node.disk import free_bytes
+from node.principals import Principal
+from node.service.authorization import visible_cell
+from node.service.context import Call, PeerContext
+from node.service.views import details, load_cells
+from node.sqlite_log import Logged, read_all, read_logged, verify_stream
+from proto.errors import Corrupted
+from proto.ids import format_base32, format_uuid
+from proto.payloads import PRIVATE, BeaconPlaced, CellStored, decode_payload
+from proto.streams import StreamId
+
+TAIL_TEXT_CHARS = 300
+
+
+class ObservingOperations:
+    """Methods take a `Call` and return the result of the operation."""
+
+    def __init__(self, context: PeerContext) -> None:
+        self._context = context
+
+    async def get_node(self, call: Call) -> Mapping[str, Any]:
+        """Return a whole cell with its provenance."""
+        call.principal.require("read")
+        return await self._context.pool.read(lambda db: _full_node(db, call.principal, call.args["node_id"]))
+
+    async def whoami(self, call: Call) -> Mapping[str, Any]:
+        """Return whom the caller's key authenticates."""
+        p = call.principal
+        return {
+            "agent": p.agent,
+            "owner": p.owner,
+            "tenant": p.tenant_name,
+            **({"key_id": p.key_id} if p.key_id else {}),
+            "scopes": sorted(p.scopes),
+            **({} if p.projects is None else {"projects": dict(p.projects)}),
+            "peer_id": format_base32(self._context.peer),
+        }
+
+    async def status(self, call: Call) -> Mapping[str, Any]:
+        """Return this peer at a glance; counts are of the caller's tenant unless it is an operator."""
+        context, p = self._context, call.principal
+        p.require("read")
+        counts = await context.pool.read(lambda db: _counts(db, p, context.embedder.space))
+        problems = context.problems()
+        cluster = None if context.cluster is None else context.cluster.status()
+        return {
+            "peer_id": format_base32(context.peer),
+            "name": context.name,
+            "mesh_id": format_base32(context.mesh),
+            "version": context.version,
+            "state": "degraded" if problems else "ok",
+            "problems": problems,
+            "nats": "off" if cluster is None else ("up" if cluster["connected"] else "down"),
+            "peers_up": 1 if cluster is None else cluster["peers_up"],
+            **counts,
+            "space": context.embedder.space,
+            "uptime_s": (context.now_us() - context.started_us) // 1_000_000,
+            "disk_free_bytes": free_bytes(context.data_dir),
+            "waiting_writes": context.writer.waiting(),
+            **({"data_dir": context.data_dir} if p.local else {}),
+        }
+
+    async def tail(self, call: Call) -> Mapping[str, Any]:
+        """Return what has happened since a position, waiting for it if asked to."""
+        p, args = call.principal, call.args
+        p.require("read")
+        after, limit = args.get("after", 0), args.get("limit", 100)
+        entries, last = await self._context.pool.read(lambda db: _happened(db, p, after, limit))
+        if not entries and args.get("wait_ms", 0) > 0 and self._context.signal is not None:
+            await self._context.signal.wait_beyond(last, args["wait_ms"] / 1000)
+            entries, last = await self._context.pool.read(lambda db: _happened(db, p, last, limit))
+        return {"entries": entries, "next": last}
+
+    async def verify_log(self, call: Call) -> Mapping[str, Any]:
+        """Walk the hash chain of every stream over the stored bytes."""
+        call.principal.require("operator")
+        heads = self._context.writer.heads()
+        return await self._context.pool.read(lambda db: verify(db, list(heads)))
+
+    async def shutdown(self, call: Call) -> Mapping[str, Any]:
+        """End the process of the peer, cleanly."""
+        call.principal.require("operator")
+        self._context.stop()
+        return {"stopping": True}
+
+
+def verify(db: apsw.Connection, streams: list[StreamId]) -> dict[str, Any]:
+    """Return {ok, events, streams, first_bad?} of a log."""
+    shown: list[dict[str, Any]] = []
+    first_bad: dict[str, Any] | None = None
+    for stream in sorted(streams):
+        number, sequence, hash_ = database.row(
+            db,
+            "SELECT stream_no, head, head_hash FROM streams WHERE peer=? AND partition=? AND ordinal=?"
+            " AND random=?",
+            *stream,
+        ) or (0, 0, b"")
+        bad = verify_stream(db, number, stream, Head(sequence, hash_))
+        shown.append({"stream": format_stream(stream), "sequence": sequence, "hash": hash_.hex()})
+        if bad is not None and first_bad is None:
+            first_bad = {"stream": format_stream(stream), "sequence": bad.sequence, "why": bad.why}
+    return {
+        "ok": first_bad is None,
+        "events": sum(s["sequence"] for s in shown),
+        "streams": shown,
+        **({} if first_bad is None else {"first_bad": first_bad}),
+    }
+
+
+def format_stream(stream: StreamId) -> str:
+    """Return a stream as people see it: peer, partition, epoch."""
+    return f"{format_base32(stream.peer)}.{stream.partition}.{stream.ordinal}-{stream.random.hex()}"
+
+
+def _full_node(db: apsw.Connection, principal: Principal, text: str) -> dict[str, Any]:
+    _, cell_no = visible_cell(db, principal, text, "node_id")
+    cell = load_cells(db, [cell_no]).get(cell_no)
+    if cell is None:
+        raise Corrupted(f"the event of memory {text} cannot be read; run `hyphae log verify`.")
+    logged, p = read_logged(db, cell.local), cell.payload
+    header = logged.event.header
+    out: dict[str, Any] = {
+        "node_id": format_uuid(p.cell),
+        "content": p.content,
+        "cell_type": p.cell_type,
+        "project": p.project,
+        "source_agent": p.agent,
+        "owner": p.owner,
+        "created_at": cell.created_at,
+        "salience": p.salience / 10_000,
+        "layer": p.layer,
+        **details(cell),
+        "content_bytes": len(p.content.encode()),
+    }
+    if p.supersedes is not None:
+        out["supersedes"] = format_uuid(p.supersedes)
+    if p.derived_from:
+        out["derived_from"] = [format_uuid(d) for d in p.derived_from]
+    if p.embedded_chars < len(p.content):
+        out["embedded_chars"] = p.embedded_chars
+        out["note"] = (
+            f"the text was cut for vector search: its first {p.embedded_chars} of {len(p.content)} characters"
+            " are embedded, the rest is found by its words only"
+        )
+    out["provenance"] = {
+        "peer_id": format_base32(header.peer),
+        "epoch": header.ordinal,
+        "sequence": header.sequence,
+        "hash": logged.event.hash.hex(),
+        "space": p.vector.space if p.vector else None,
+        "received_at": format_time_us(logged.arrived_us),
+    }
+    return out
+
+
+def _counts(db: apsw.Connection, principal: Principal, space: str) -> dict[str, int]:
+    everywhere = "operator" in principal.scopes
+
+    def count(sql: str, *parameters: str) -> int:
+        scoped = f"{sql} AND (? OR tenant_id=?)"
+        return int(database.value(db, scoped, *parameters, everywhere, principal.tenant))
+
+    return {
+        "members": int(database.value(db, "SELECT count(*) FROM members WHERE retired_ms IS NULL")),
+        "cells": count("SELECT count(*) FROM cells WHERE 1"),
+        "unsearchable_cells": count("SELECT count(*) FROM cells WHERE space IS NOT ?", space),
+        "beacons": count("SELECT count(DISTINCT beacon) FROM placements WHERE 1"),
+        "agents": count("SELECT count(*) FROM agents WHERE 1"),
+        "events": int(database.value(db, "SELECT ifnull(max(local), 0) FROM events")),
+        "streams": int(database.value(db, "SELECT count(*) FROM streams")),
+        "unfolded_events": int(database.value(db, "SELECT count(*) FROM unfolded")),
+        "forks": int(database.value(db, "SELECT count(*) FROM forks")),
+    }
+
+
+def _happened(
+    db: apsw.Connection, principal: Principal, after: int, limit: int
+) -> tuple[list[dict[str, Any]], int]:
+    entries: list[dict[str, Any]] = []
+    last = after
+    for logged in read_all(db, after):
+        last = logged.local
+        shown = _happening(logged, principal)
+        if shown is not None:
+            entries.append(shown)
+            if len(entries) == limit:
+                break
+    return entries, last
+
+
+def _happening(logged: Logged, principal: Principal) -> dict[str, Any] | None:
+    """Return one event as the live feed shows it, or None if the principal may not see it."""
+    header = logged.event.header
+    base = {"position": logged.local, "at": format_time_us(header.wall_ms * 1000), "kind": header.kind}
+    mesh_event = header.kind in ("EpochOpened", "PeerJoined", "PeerRetired")
+    if mesh_event:
+        return {**base, "text": format_stream(header.stream)} if "operator" in principal.scopes else None
+    if header.tenant != principal.tenant or logged.event.payload is None:
+        return None
+    payload = decode_payload(header.kind, logged.event.payload)
+    if isinstance(payload, CellStored):
+        readable = principal.readable()
+        private = payload.project == PRIVATE
+        if (private and payload.owner != principal.owner) or not (
+            private or readable is None or payload.project in readable
+        ):
+            return None
+        return {
+            **base,
+            "agent": payload.agent,
+            "project": payload.project,
+            "cell_type": payload.cell_type,
+            "node_id": format_uuid(payload.cell),
+            "text": payload.content[:TAIL_TEXT_CHARS],
+        }
+    if isinstance(payload, BeaconPlaced) and header.actor == principal.agent_id:
+        return {**base, "agent": payload.agent, "text": payload.interest[:TAIL_TEXT_CHARS]}
+    return None

@@ -1,0 +1,125 @@
+"""Rows and payloads as the objects that agents read: cells, diffs, beacons, and the byte budget of a result.
+
+Objects leave out empty and default members; times are RFC 3339 in UTC.  Reads only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from mcp_gateway.moments import format_time_us
+from node import database
+from node.sqlite_log import read_logged
+from proto import limits
+from proto.ids import format_uuid
+from proto.payloads import CellStored, decode_payload
+
+DEFAULT_SALIENCE = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCell:
+    """A cell with its payload."""
+
+    cell_no: int
+    local: int
+    wall_ms: int
+    payload: CellStored
+    superseded_by: bytes | None
+
+    @property
+    def created_at(self) -> str:
+        return format_ms(self.wall_ms)
+
+
+def format_ms(wall_ms: int) -> str:
+    """Return milliseconds since 1970 as RFC 3339 in UTC."""
+    return format_time_us(wall_ms * 1000)
+
+
+def load_cells(db: apsw.Connection, cell_nos: Iterable[int]) -> dict[int, StoredCell]:
+    """Return the cells of these numbers; unknown numbers are left out."""
+    out: dict[int, StoredCell] = {}
+    for cell_no in cell_nos:
+        found = database.row(
+            db, "SELECT local, wall_ms, cell, superseded FROM cells WHERE cell_no=?", cell_no
+        )
+        if found is None or cell_no in out:
+            continue
+        local, wall_ms, cell, superseded = found
+        payload = decode_payload("CellStored", read_logged(db, local).event.payload or b"")
+        if isinstance(payload, CellStored):
+            newer = _newest_replacement(db, cell) if superseded else None
+            out[cell_no] = StoredCell(cell_no, local, wall_ms, payload, newer)
+    return out
+
+
+def _newest_replacement(db: apsw.Connection, cell: bytes) -> bytes | None:
+    found: bytes | None = database.value(
+        db,
+        "SELECT s.new FROM supersessions s JOIN cells c ON c.cell=s.new WHERE s.old=?"
+        " ORDER BY c.wall_ms DESC, c.counter DESC, s.new DESC LIMIT 1",
+        cell,
+    )
+    return found
+
+
+def cut_content(content: str) -> dict[str, Any]:
+    """Return {content} and, when it is cut at 2,000 characters, {content_chars}: how many there are."""
+    if len(content) <= limits.ENTRY_CHARS:
+        return {"content": content}
+    return {"content": content[: limits.ENTRY_CHARS], "content_chars": len(content)}
+
+
+def cell_object(cell: StoredCell, distance: float) -> dict[str, Any]:
+    """Return a cell as recall shows it with its content."""
+    p = cell.payload
+    out: dict[str, Any] = {
+        "node_id": format_uuid(p.cell),
+        "distance": distance,
+        **cut_content(p.content),
+        "cell_type": p.cell_type,
+        "project": p.project,
+        "source_agent": p.agent,
+        "created_at": cell.created_at,
+    }
+    out.update(details(cell))
+    return out
+
+
+def details(cell: StoredCell) -> dict[str, Any]:
+    """Return the members of a cell that are left out when they are at their default."""
+    p = cell.payload
+    out: dict[str, Any] = {}
+    if p.salience != DEFAULT_SALIENCE:
+        out["salience"] = p.salience / 10_000
+    if p.layer:
+        out["layer"] = p.layer
+    if p.tags:
+        out["tags"] = list(p.tags)
+    if p.session is not None:
+        out["session_id"] = format_uuid(p.session)
+    if cell.superseded_by is not None:
+        out["superseded_by"] = format_uuid(cell.superseded_by)
+    return out
+
+
+def size_of(item: Mapping[str, Any]) -> int:
+    """Return the bytes of an object as it will be written, with its separator."""
+    return len(json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")) + 1
+
+
+def within_budget(items: Sequence[dict[str, Any]], max_bytes: int) -> list[dict[str, Any]]:
+    """Return the leading items that fit a budget: at least one, none of them cut."""
+    used, kept = 0, 0
+    for item in items:
+        used += size_of(item)
+        if kept and used > max_bytes:
+            break
+        kept += 1
+    return list(items[:kept])

@@ -1,0 +1,140 @@
+"""The HTTP surfaces of a peer: one application on TCP, one on its Unix socket, served by uvicorn.
+
+Both listen before the peer says that it is ready; a port that is taken is an error that names its holder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from mcp_gateway.http_app import build_app
+from node.data_directory import PeerDirectory
+from node.peer_core import PeerCore
+from node.processes import port_holder
+from node.version import version
+from proto.errors import Unavailable
+
+BACKLOG = 512
+GRACE_S = 3
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the peer has its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
+class Surfaces:
+    """Listens on construction.
+
+    Raises:
+        Unavailable: the port is taken, or the socket cannot be made; nothing is listening.
+    """
+
+    def __init__(self, core: PeerCore, directory: PeerDirectory, host: str, port: int) -> None:
+        self._core = core
+        self._tcp = _listen(host, port)
+        try:
+            self._unix_path = directory.socket()
+            self._unix = _listen_unix(self._unix_path)
+        except BaseException:
+            self._tcp.close()
+            raise
+        shown, actual = self._tcp.getsockname()[:2]
+        self.http_url = f"http://{f'[{shown}]' if ':' in shown else shown}:{actual}"
+
+    @asynccontextmanager
+    async def serving(self, allowed_hosts: Iterable[str], allowed_origins: Iterable[str]) -> AsyncIterator[None]:
+        """Serve both for as long as the block runs; then answer what is under way, for at most 3 s."""
+        core = self._core
+        servers = []
+        for local, listening in ((False, self._tcp), (True, self._unix)):
+            app = build_app(
+                core.service,
+                ready=core.readiness,
+                metrics=core.metrics,
+                local_user=local,
+                allowed_hosts=allowed_hosts,
+                allowed_origins=allowed_origins,
+                version=version(),
+            )
+            servers.append((_server(app), listening))
+        tasks = [asyncio.create_task(server.serve(sockets=[listening])) for server, listening in servers]
+        try:
+            await self._until_started([server for server, _ in servers], tasks)
+            yield
+        finally:
+            for server, _ in servers:
+                server.should_exit = True
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._tcp.close()
+            self._unix.close()
+            with contextlib.suppress(OSError):
+                self._unix_path.unlink()
+
+    async def _until_started(self, servers: list[_Server], tasks: list[asyncio.Task[None]]) -> None:
+        while not all(server.started for server in servers):
+            for task in tasks:
+                if task.done():
+                    raise Unavailable("the HTTP surface ended while starting; see the log.")
+            await asyncio.sleep(0.005)
+
+
+def _server(app: Any) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            loop="none",
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise Unavailable(
+            f"{host}:{port} cannot be listened on: {error.strerror} ({port_holder(port)}). Choose another --http-port."
+        ) from error
+    listening.setblocking(False)
+    return listening
+
+
+def _listen_unix(path: Path) -> socket.socket:
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()  # the lock is held, so whoever made it is gone
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listening.bind(str(path))
+        path.chmod(0o600)
+        listening.listen(BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise Unavailable(f"the socket {path} cannot be made: {error.strerror}.") from error
+    listening.setblocking(False)
+    return listening

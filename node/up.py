@@ -1,0 +1,86 @@
+"""What `hyphae up` is asked for and what it has to say when ready.  Plain values, and the choice of ports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from node import processes
+from node.data_directory import MeshDirectory, RunFile
+from proto.errors import Conflict, Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class UpConfig:
+    """What `hyphae up` was asked for.
+
+    Args:
+        directory: where everything lies.
+        peers: how many; None for as many as the directory holds, at least one.
+        http_host: address that the peers listen on.
+        http_port: port of peer-1, the others count up; 0 takes free ones.
+    """
+
+    directory: Path
+    peers: int | None = None
+    http_host: str = "127.0.0.1"
+    http_port: int = 4974
+
+
+@dataclass(frozen=True, slots=True)
+class UpSummary:
+    """What there is to say when everything is ready.  Holds secrets: for this user's terminal alone."""
+
+    directory: Path
+    peers: tuple[RunFile, ...]
+    nats_url: str
+    admin_key: str
+    agent_key: str
+
+    def peer_records(self) -> list[dict[str, str]]:
+        """Return peer id and addresses of each peer."""
+        return [
+            {"peer_id": p.peer_id, "mcp_url": f"{p.http_url}/mcp", "rest_url": p.http_url} for p in self.peers
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """Return the object that `hyphae up --json` prints."""
+        return {
+            "ready": True,
+            "peers": self.peer_records(),
+            "nats_url": self.nats_url,
+            "admin_key": self.admin_key,
+            "agent_key": self.agent_key,
+        }
+
+
+def choose_ports(config: UpConfig) -> list[int]:
+    """Return one free port for each peer.
+
+    Raises:
+        Conflict: a port is taken; the message names the holder.
+        Invalid: the ports would count beyond 65535.
+    """
+    count = config.peers or max(1, len(MeshDirectory(config.directory).peers()))
+    if config.http_port == 0:
+        return processes.free_ports(config.http_host, count)
+    ports = list(range(config.http_port, config.http_port + count))
+    if ports[-1] > 65535:
+        raise Invalid(f"{count} peers from port {config.http_port} on go beyond 65535; choose a lower one.")
+    for number, port in enumerate(ports, start=1):
+        if not processes.port_is_free(config.http_host, port):
+            raise Conflict(
+                f"port {port} of {config.http_host}, for peer-{number}, is taken by "
+                f"{processes.port_holder(port)}. Nothing was started. Choose another first port, "
+                f"such as `hyphae up --http-port {_elsewhere(config.http_host, count)}`, or 0 for free ones."
+            )
+    return ports
+
+
+def _elsewhere(host: str, count: int) -> int:
+    """Return a first port from which `count` ports are free now."""
+    for first in range(5074, 60000, 100):
+        if all(processes.port_is_free(host, first + k) for k in range(count)):
+            return first
+    return 0

@@ -1,0 +1,273 @@
+"""The writer thread: group commit between the event loop and the replica.
+
+Everything that arrives while one commit is being flushed goes into the next one.  Nothing is acknowledged or
+handed on before the commit returned from fsync and the heads file holds the new head.  A failure of the disk
+fails the waiting calls and leaves the peer reading; a damaged database ends the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import apsw
+import structlog
+
+from mesh.ports import Applied, Head, Segment
+from node import database
+from node.heads_file import HeadsFile, RecordedHead
+from node.replica import Changes, Draft, Replica, Written
+from node.sqlite_log import Logged, read_segment
+from proto.errors import HyphaeError, Internal, Overloaded, Unavailable
+from proto.streams import StreamId
+
+_log = structlog.get_logger(__name__)
+T = TypeVar("T")
+
+QUEUE_CALLS = 4_096
+BATCH_CALLS = 256
+BATCH_SEGMENT_BYTES = 2 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class _Call:
+    drafts: Sequence[Draft]
+    segments: Sequence[Segment]
+    done: asyncio.Future[tuple[list[Logged | HyphaeError], list[tuple[StreamId, int]]]]
+    loop: asyncio.AbstractEventLoop
+
+
+@dataclass(slots=True)
+class _Ask:
+    question: Callable[[Replica], Any]
+    done: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+    def answer(self, replica: Replica) -> None:
+        try:
+            self.loop.call_soon_threadsafe(_resolve, self.done, self.question(replica))
+        except Exception as error:  # noqa: BLE001  delivered to whoever asked
+            self.loop.call_soon_threadsafe(_reject, self.done, error)
+
+
+class Writer:
+    """Owns the replica, the writer connection and the heads file from one thread.
+
+    Args:
+        replica: not used by anybody else once `start` was called.
+        heads: records the own head after each commit; None in tests without a file.
+        on_commit: called on the writer's thread after each commit, with own durable events first; must not
+            raise and must be quick.
+        wall_us: clock, microseconds since 1970.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        heads: HeadsFile | None,
+        on_commit: Callable[[Changes, list[Logged]], None],
+        wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self.replica = replica
+        self._heads_file = heads
+        self._on_commit = on_commit
+        self._wall_us = wall_us
+        self._queue: queue.Queue[_Call | _Ask | None] = queue.Queue(QUEUE_CALLS)
+        self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+        self._heads: dict[StreamId, Head] = replica.log.heads()
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is waiting, then end the thread and close the connection."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+        self.replica.db.close()
+        if self._heads_file is not None:
+            self._heads_file.close()
+
+    def heads(self) -> dict[StreamId, Head]:
+        """Return durable heads; the mapping is replaced, never changed."""
+        return self._heads
+
+    def waiting(self) -> int:
+        return self._queue.qsize()
+
+    async def append(self, drafts: Sequence[Draft]) -> list[Logged | HyphaeError]:
+        """Append own events durably, together.
+
+        Returns:
+            Per draft its event, or the error that kept it out.
+
+        Raises:
+            Overloaded: the queue is full; nothing was stored.
+            Unavailable: the disk refused; nothing was stored.
+        """
+        own, _ = await self._submit(drafts, ())
+        return own
+
+    async def apply(self, segments: Sequence[Segment]) -> Applied:
+        """Keep what extends contiguous prefixes of other streams, durably.  See `mesh.ports.EventLog`."""
+        _, forks = await self._submit((), segments)
+        heads = self._heads
+        concerned = {s.stream for s in segments}
+        return Applied({s: heads[s] for s in concerned if s in heads}, tuple(forks))
+
+    async def ask(self, question: Callable[[Replica], T]) -> T:
+        """Return what a quick function reads from the replica, run on the writer's thread between commits."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        self._put(_Ask(question, done, loop))
+        return await done
+
+    def _put(self, item: _Call | _Ask) -> None:
+        try:
+            self._queue.put_nowait(item)
+        except queue.Full:
+            raise Overloaded(
+                f"{QUEUE_CALLS} calls wait for the log. Nothing was stored; try again in 1 s.",
+                retry_after_ms=1_000,
+            ) from None
+
+    async def _submit(
+        self, drafts: Sequence[Draft], segments: Sequence[Segment]
+    ) -> tuple[list[Logged | HyphaeError], list[tuple[StreamId, int]]]:
+        loop = asyncio.get_running_loop()
+        call = _Call(drafts, segments, loop.create_future(), loop)
+        self._put(call)
+        return await call.done
+
+    # -- the thread
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            if isinstance(first, _Ask):
+                first.answer(self.replica)
+                continue
+            batch, ended = self._gather(first)
+            self._commit(batch)
+            if ended:
+                return
+
+    def _gather(self, first: _Call) -> tuple[list[_Call], bool]:
+        batch, size = [first], _segment_bytes(first)
+        while len(batch) < BATCH_CALLS and size < BATCH_SEGMENT_BYTES:
+            try:
+                call = self._queue.get_nowait()
+            except queue.Empty:
+                break
+            if call is None:
+                return batch, True
+            if isinstance(call, _Ask):
+                call.answer(self.replica)
+                continue
+            batch.append(call)
+            size += _segment_bytes(call)
+        return batch, False
+
+    def _commit(self, batch: list[_Call]) -> None:
+        drafts = [d for call in batch for d in call.drafts]
+        segments = [s for call in batch for s in call.segments]
+        try:
+            written = self.replica.write(drafts, segments, self._wall_us())
+        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as error:
+            self.problem = f"the log cannot be written: {type(error).__name__}: {error}"
+            _log.error("log_write_failed", error=type(error).__name__, reason=str(error), calls=len(batch))
+            refusal = Unavailable(
+                f"the log cannot be written ({error}). Nothing was stored; reading goes on."
+                " Free disk space, then retry."
+            )
+            self._fail(batch, refusal)
+            return
+        except Exception as error:  # noqa: BLE001  the thread must outlive a defect in one batch
+            _log.exception("log_write_defect", calls=len(batch))
+            self._fail(
+                batch, Internal(f"the log refused a batch: {type(error).__name__}. Nothing was stored.")
+            )
+            return
+        self.problem = self._record_head()
+        self._heads = self.replica.log.heads()
+        own = written.opened + [e for e in written.own if isinstance(e, Logged)]
+        self._on_commit(written.changes, own)
+        self._answer(batch, written)
+
+    def _record_head(self) -> str | None:
+        """Note the own head outside the database; what the commit holds is durable whether or not this works."""
+        current = self.replica.log.current
+        if self._heads_file is None or current is None:
+            return None
+        head = self.replica.log.heads()[current]
+        recorded = self._heads_file.recorded
+        if recorded is not None and (recorded.stream, recorded.sequence) == (current, head.sequence):
+            return None
+        try:
+            self._heads_file.record(RecordedHead(current, head.sequence, head.hash))
+        except OSError as error:
+            _log.error("heads_file_failed", reason=str(error))
+            return f"the heads file cannot be written: {error}"
+        return None
+
+    def _answer(self, batch: list[_Call], written: Written) -> None:
+        own = iter(written.own)
+        for call in batch:
+            mine = [next(own) for _ in call.drafts]
+            concerned = {s.stream for s in call.segments}
+            forks = [f for f in written.forks if f[0] in concerned]
+            call.loop.call_soon_threadsafe(_resolve, call.done, (mine, forks))
+
+    def _fail(self, batch: list[_Call], error: HyphaeError) -> None:
+        for call in batch:
+            call.loop.call_soon_threadsafe(_reject, call.done, error)
+
+
+class LogReader:
+    """The log as the mesh sees it (`mesh.ports.EventLog`): reads on connections of its own, writes by `Writer`."""
+
+    def __init__(self, path: str, writer: Writer) -> None:
+        self._path, self._writer = path, writer
+        self._local = threading.local()
+
+    def heads(self) -> dict[StreamId, Head]:
+        return self._writer.heads()
+
+    async def apply(self, segments: Sequence[Segment]) -> Applied:
+        return await self._writer.apply(segments)
+
+    async def read(self, stream: StreamId, first: int, max_bytes: int) -> Segment | None:
+        return await asyncio.to_thread(self._read, stream, first, max_bytes)
+
+    def _read(self, stream: StreamId, first: int, max_bytes: int) -> Segment | None:
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = self._local.db = database.open_reader(self._path)
+        number = database.value(
+            db,
+            "SELECT stream_no FROM streams WHERE peer=? AND partition=? AND ordinal=? AND random=?",
+            *stream,
+        )
+        return None if number is None else read_segment(db, number, stream, first, max_bytes)
+
+
+def _segment_bytes(call: _Call) -> int:
+    return sum(len(payload or b"") for s in call.segments for _, _, payload in s.events)
+
+
+def _resolve(future: asyncio.Future[object], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _reject(future: asyncio.Future[object], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)

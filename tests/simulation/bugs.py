@@ -1,0 +1,102 @@
+"""Planted bugs: each breaks one rule of replication, and the checks must find it.
+
+A checker that never failed proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mesh.contacts import Contact, Contacts
+from mesh.digests import Digest
+from mesh.engine import Engine
+from mesh.live_feed import Intake, Sorted
+from mesh.ports import Segment
+from mesh.segments import last_of
+from proto.events import Event
+from proto.streams import StreamId
+from tests.simulation.process import Process
+from tests.support.memory_log import MemoryLog
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    """Which parts are replaced."""
+
+    log_class: type[MemoryLog] = MemoryLog
+    engine_class: type[Engine] = Engine
+    process_class: type[Process] = Process
+
+
+class _OneStreamForEver(MemoryLog):
+    """No epoch: each process life goes on in the stream of the one before."""
+
+    def _epoch(self) -> StreamId:
+        return StreamId(self.peer, 0, 0, bytes(8))
+
+
+class _GuessingLog(MemoryLog):
+    """A gap is filled with nothing, and the head jumps over it."""
+
+    def _extends(self, segment: Segment) -> bool:
+        held = self.disk.streams.setdefault(segment.stream, [])
+        if segment.stream == self.stream or last_of(segment) <= len(held):
+            return False
+        filler: list[Event] = held[-1:] * (segment.first - 1 - len(held)) if held else []
+        held.extend(filler)
+        return segment.first <= len(held) + 1
+
+
+class _GuessingIntake(Intake):
+    def sort(self, segments: Sequence[Segment]) -> Sorted:
+        self.expect(segments)
+        return Sorted(tuple(segments), (), 0)
+
+
+class _GuessingEngine(Engine):
+    def __init__(self, *args, **named) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*args, **named)
+        self._intake = _GuessingIntake(self._config, self._heads)
+
+
+class _HastyProcess(Process):
+    """Publishes and acknowledges before the group commit."""
+
+    def appended(self) -> None:
+        segments = self.site.staged()
+        self.world.checks.acknowledged(segments)
+        self._do(self.engine.committed(segments, self.clock()))
+
+
+class _OptimisticContacts(Contacts):
+    """Takes the moment at which a digest arrives for the moment at which it was sent."""
+
+    def heard(self, digest: Digest, now: int) -> tuple[Contact | None, bool]:
+        contact, is_new = super().heard(digest, now)
+        if contact is not None:
+            contact.sent_after = now
+        return contact, is_new
+
+
+class _OptimisticEngine(Engine):
+    def __init__(self, *args, **named) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*args, **named)
+        self._contacts = _OptimisticContacts(self.me, self._config, self._heads)
+        self._pulls._contacts = self._contacts
+
+
+class _NeverPulling(Engine):
+    """Live events only."""
+
+    def _start_pulls(self, now: int) -> list:  # type: ignore[type-arg]
+        return []
+
+
+BUGS: dict[str, Bug] = {
+    "gap guessed": Bug(log_class=_GuessingLog, engine_class=_GuessingEngine),
+    "no epoch": Bug(log_class=_OneStreamForEver),
+    "publish before fsync": Bug(process_class=_HastyProcess),
+    "caught up on arrival": Bug(engine_class=_OptimisticEngine),
+    "no pulls": Bug(engine_class=_NeverPulling),
+}

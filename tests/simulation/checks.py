@@ -1,0 +1,151 @@
+"""What must hold, named by when: at any time, or finally.  Each finding is one sentence with its guarantee.
+
+The checks look at durable content and at messages, never into an engine, save for what it claims about having
+caught up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from mesh.digests import decode_live, decode_pull
+from mesh.effects import Channel, Fork, Publish
+from mesh.ports import Head, Segment
+from mesh.segments import NOTHING, last_of, restore_events
+from proto.events import NO_HASH
+from proto.streams import Position, StreamId
+from tests.simulation.process import Process
+from tests.simulation.world import World
+
+FINDINGS_MAX = 20
+
+
+class Checks:
+    """Collects what is wrong in one run."""
+
+    def __init__(self) -> None:
+        self.findings: list[str] = []
+        self.acknowledged_count = 0
+        self._witness: dict[Position, bytes] = {}  # every event that was ever durable anywhere
+        self._looked: dict[tuple[int, StreamId], Head] = {}  # how far each process's log was looked through
+        self._acknowledged: dict[Position, bytes] = {}
+        self._excused: set[Position] = set()
+
+    def find(self, text: str) -> None:
+        if len(self.findings) < FINDINGS_MAX:
+            self.findings.append(text)
+
+    # -- told by the world
+
+    def acknowledged(self, segments: Iterable[Segment]) -> None:
+        """Own events were confirmed to whoever stored them."""
+        for segment in segments:
+            for event in restore_events(segment):
+                self._acknowledged[event.header.position] = event.hash
+                self.acknowledged_count += 1
+
+    def destroyed(self, process: Process, before: dict[StreamId, Head]) -> None:
+        """A disk was replaced by a backup: what no other disk held may be lost."""
+        after = process.site.heads()
+        others = [other.site.heads() for other in process.world.processes if other is not process]
+        for stream, head in before.items():
+            kept = max([h.get(stream, NOTHING).sequence for h in (after, *others)])
+            self._excused.update(Position(stream, n) for n in range(kept + 1, head.sequence + 1))
+            self._looked.pop((process.number, stream), None)
+
+    # -- at any time
+
+    def anytime_sent(self, source: Process, publish: Publish) -> None:
+        """G1: nothing leaves a process before it is durable there."""
+        if publish.channel is Channel.DIGEST:
+            return
+        if publish.channel is Channel.LIVE:
+            segments = decode_live(publish.data).segments
+        else:
+            segments = getattr(decode_pull(publish.data), "segments", ())
+        heads = source.site.heads() if segments else {}
+        for segment in segments:
+            if last_of(segment) > heads.get(segment.stream, NOTHING).sequence:
+                self.find(f"G1: process {source.number} sent event {last_of(segment)} before it was durable")
+
+    def anytime_durable(self, process: Process) -> None:
+        """G3, G10: streams are whole, and no place ever has two events, on any disk."""
+        for stream, head in process.site.heads().items():
+            looked = self._looked.get((process.number, stream), NOTHING)
+            if head.sequence > looked.sequence:
+                self._look(process, stream, looked, head)
+                self._looked[process.number, stream] = head
+            elif head != looked:
+                self.find(f"G10: process {process.number} moved a stream back or changed it")
+
+    def anytime_fork(self, process: Process, fork: Fork) -> None:
+        """G10: nobody ever writes a place twice, so nobody ever sees it."""
+        self.find(f"G10: process {process.number} saw two events at {fork.sequence} of a stream")
+
+    def anytime_caught_up_is_true(self, world: World) -> None:
+        """Who claims to have caught up with a peer at a moment holds what that peer held then."""
+        for process in world.running():
+            for peer in sorted(world.members - {process.site.peer}):
+                moment = process.engine.caught_up(peer)
+                if moment is None:
+                    continue
+                then = moment - process.offset
+                held = process.site.heads()
+                if not any(_covers(held, other.heads_at(then)) for other in world.of_peer(peer)):
+                    self.find(f"G6: process {process.number} claims to have caught up and has not")
+
+    # -- finally
+
+    def finally_streams_are_identical(self, world: World) -> None:
+        """G3: the same events, byte for byte, on every disk."""
+        first = _contents(world.processes[0])
+        for process in world.processes[1:]:
+            if _contents(process) != first:
+                self.find(f"G3: process {process.number} holds other events than process 0")
+
+    def finally_acknowledged_events_are_everywhere(self, world: World) -> None:
+        """G1: what was confirmed is on every disk, unless every disk that held it was replaced."""
+        for process in world.processes:
+            heads = process.site.heads()
+            missing = sum(
+                position.sequence > heads.get(position.stream, NOTHING).sequence
+                for position in self._acknowledged.keys() - self._excused
+            )
+            if missing:
+                self.find(f"G1: process {process.number} lacks {missing} acknowledged events")
+
+    def finally_everybody_knows_that_it_caught_up(self, world: World, since: float) -> None:
+        """Caught-up claims do not stay behind for ever."""
+        for process in world.processes:
+            if not process.engine.caught_up_with_all(int(since) + process.offset):
+                self.find(f"G6: process {process.number} does not know that it caught up")
+
+    def _look(self, process: Process, stream: StreamId, start: Head, end: Head) -> None:
+        previous, sequence = (start.hash if start.sequence else NO_HASH), start.sequence
+        while sequence < end.sequence:
+            segment = process.site.read(stream, sequence + 1, 2**20)
+            if segment is None or segment.first != sequence + 1 or segment.previous != previous:
+                self.find(f"G3: process {process.number} has a hole before {end.sequence} of a stream")
+                return
+            for event in restore_events(segment):
+                position = event.header.position
+                if self._witness.setdefault(position, event.hash) != event.hash:
+                    self.find(f"G10: process {process.number} holds another event at {position.sequence}")
+                previous, sequence = event.hash, position.sequence
+
+
+def _covers(held: dict[StreamId, Head], wanted: dict[StreamId, Head]) -> bool:
+    return all(held.get(s, NOTHING).sequence >= head.sequence for s, head in wanted.items())
+
+
+def _contents(process: Process) -> dict[StreamId, list[Segment]]:
+    out: dict[StreamId, list[Segment]] = {}
+    for stream, head in process.site.heads().items():
+        first = 1
+        while first <= head.sequence:
+            segment = process.site.read(stream, first, 2**30)
+            if segment is None:
+                break
+            out.setdefault(stream, []).append(segment)
+            first = last_of(segment) + 1
+    return out
