@@ -18,7 +18,7 @@ from mesh.nats_address import is_reply_subject
 from mesh.repeatable import is_read
 from mesh.sealing import seal, unwrap
 from mesh.transport import Subscription, Transport
-from proto.errors import HyphaeError, Internal, Invalid, Overloaded, Unavailable
+from proto.errors import HyphaeError, Internal, Invalid, Overloaded
 from proto.limits import NATS_MESSAGE_BYTES
 from proto.messages import Reply, Request, decode_request, encode_reply
 
@@ -108,18 +108,21 @@ class RpcServer:
         if left_s <= 0:
             self.counters.late += 1
             return
+
+        async def answer(reply: Reply) -> None:
+            await self._publish(reply_to, lambda: seal(_encode_bounded(reply, request), asker, body))
+
         if len(self._tasks) >= self._max:
             self.counters.refused += 1
-            full = Overloaded(f"{self._max} requests are being served.", retry_after_ms=RETRY_AFTER_MS)
-            await self._answer(reply_to, asker, body, Reply(error=full))
+            text = f"{self._max} requests are being served."
+            await answer(Reply(error=Overloaded(text, retry_after_ms=RETRY_AFTER_MS)))
             return
-        serving = self._serve(request, args_bytes, min(left_s, LIFETIME_MAX_S), reply_to, asker, body)
-        task = asyncio.create_task(serving)
+        task = asyncio.create_task(self._serve(request, args_bytes, min(left_s, LIFETIME_MAX_S), answer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _serve(
-        self, request: Request, args_bytes: bytes, left_s: float, reply_to: str, asker: bytes, body: bytes
+        self, request: Request, args_bytes: bytes, left_s: float, answer: Callable[[Reply], Awaitable[None]]
     ) -> None:
         try:
             async with asyncio.timeout(left_s):
@@ -131,22 +134,25 @@ class RpcServer:
             _log.error("a request failed by a defect", method=request.method, error=type(error).__name__)
             reply = Reply(error=Internal("the peer failed on this request; its log says how."))
         self.counters.served += 1
-        await self._answer(reply_to, asker, body, _bounded(reply, request))
+        await answer(reply)
 
-    async def _answer(self, reply_to: str, asker: bytes, body: bytes, reply: Reply) -> None:
+    async def _publish(self, reply_to: str, message: Callable[[], bytes]) -> None:
+        """Send an answer; where that fails, the asker will find that the outcome is uncertain."""
         try:
-            await self._transport.publish(reply_to, seal(encode_reply(reply), asker, body))
-        except (Unavailable, Overloaded):
-            self.counters.unanswered += 1  # the asker will learn that the outcome is uncertain
+            await self._transport.publish(reply_to, message())
         except HyphaeError as error:
             self.counters.unanswered += 1
-            _log.error("a reply has no wire form", error=type(error).__name__)
+            _log.warning("an answer could not be sent", error=type(error).__name__)
 
 
-def _bounded(reply: Reply, request: Request) -> Reply:
-    """Return the reply, or an error where it does not fit into one message."""
-    size = len(encode_reply(reply))
-    if size <= REPLY_BYTES_MAX:
-        return reply
-    text = f"the answer is too large ({size} bytes, limit {REPLY_BYTES_MAX}); ask for less."
-    return Reply(error=Invalid(text, definite=is_read(request)))
+def _encode_bounded(reply: Reply, request: Request) -> bytes:
+    """Return the reply's wire form, or that of an error where it has none or does not fit a message."""
+    try:
+        encoded = encode_reply(reply)
+    except HyphaeError as error:
+        _log.error("a reply has no wire form", method=request.method, error=error.message)
+        return encode_reply(Reply(error=Internal("the peer failed to answer this request.")))
+    if len(encoded) <= REPLY_BYTES_MAX:
+        return encoded
+    text = f"the answer is too large ({len(encoded)} bytes, limit {REPLY_BYTES_MAX}); ask for less."
+    return encode_reply(Reply(error=Invalid(text, definite=is_read(request))))

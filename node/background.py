@@ -133,7 +133,7 @@ def _start(path: Path, until: float) -> RunFile:
     make_directory(mesh.logs)
     log = mesh.logs / "background.log"
     secrets = str(local_secrets(path))
-    arguments = ("node", "--data-dir", str(peer.path), "--secrets-dir", secrets, "--background")
+    arguments = ("node", "--data-dir", str(peer.path), "--secrets-dir", secrets, "--no-nats", "--background")
     child = PeerProcess(
         "the local peer",
         (*arguments, "--log-file", str(log)),

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from proto.scoring import matches
 
 from node.matching import INTEREST_IN_ALL, Beacon
 from proto.ids import AgentId, BeaconId, TenantId
 from proto.payloads import Vector
+from proto.scoring import matches
 
 Floats = npt.NDArray[np.float32]
 

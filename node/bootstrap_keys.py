@@ -15,7 +15,7 @@ from node.private_files import make_directory, write_private
 from node.replica import Draft, Replica
 from node.service.keys import mint_key
 from proto.ids import NO_TENANT, AgentId, tenant_id
-from proto.payloads import Payload, PeerJoined
+from proto.payloads import PeerJoined
 
 FIRST_AGENT = "agent"
 

@@ -105,6 +105,15 @@ class CellColumns:
                     if row is not None:
                         table.rows["superseded"][row] = True
 
+    def numbers(self, tenant: TenantId, layer: int) -> Ids:
+        """Return every cell of a layer, int64[n] ascending."""
+        with self._lock:
+            table = self._tables.get(tenant)
+            if table is None:
+                return np.zeros(0, dtype=np.int64)
+            rows = table.rows[: table.used]
+            return np.sort(rows["cell_no"][rows["layer"] == layer])
+
     def passing(self, tenant: TenantId, wanted: CellFilter) -> Ids | None:
         """Return the cells that pass, int64[n] ascending, or None when every cell of the layer does."""
         with self._lock:

@@ -55,9 +55,7 @@ class MeshCluster:
             )
             for use in ("live", "bulk", "rpc")
         )
-        self.replicator = Replicator(
-            peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say
-        )
+        self.replicator = Replicator(peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say)
         self._server = RpcServer(self._rpc, subjects.requests(peer), serve)
         self._urls: tuple[str, ...] = ()
 

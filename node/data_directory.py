@@ -191,6 +191,21 @@ class MeshDirectory:
         """The file with the first agent's bootstrap key."""
         return self.secrets / "agent.key"
 
+    @property
+    def nats_gateway_url(self) -> Path:
+        """The file with the address of NATS for gateways, credentials included."""
+        return self.secrets / "nats-gateway.url"
+
+    @property
+    def nats_peer_url(self) -> Path:
+        """The file with the address of NATS for peers, credentials included."""
+        return self.secrets / "nats-peer.url"
+
+    @property
+    def invitation(self) -> Path:
+        """The file with the invitation for peers that are started for the first time; soon removed."""
+        return self.secrets / "invitation"
+
     def peer(self, number: int) -> PeerDirectory:
         """Return the directory of peer `number`, counted from 1."""
         return PeerDirectory(self.path / f"peer-{number}")

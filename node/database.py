@@ -166,12 +166,14 @@ Row = tuple[Any, ...]
 
 def rows(db: apsw.Connection, sql: str, *parameters: Any) -> list[Row]:
     """Return all rows of a query."""
-    return db.execute(sql, parameters).fetchall()
+    found: list[Row] = db.execute(sql, parameters).fetchall()
+    return found
 
 
 def row(db: apsw.Connection, sql: str, *parameters: Any) -> Row | None:
     """Return the first row of a query, or None."""
-    return db.execute(sql, parameters).fetchone()
+    found: Row | None = db.execute(sql, parameters).fetchone()
+    return found
 
 
 def value(db: apsw.Connection, sql: str, *parameters: Any) -> Any:

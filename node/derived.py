@@ -170,5 +170,14 @@ def _stored_row(
 ) -> CellRow:
     names: Iterable[str] = json.loads(tags) if tags != "[]" else ()
     return CellRow(
-        cell_no, project, owner, AgentId(agent), cell_type, salience, layer, wall_ms, tuple(names), bool(superseded)
+        cell_no,
+        project,
+        owner,
+        AgentId(agent),
+        cell_type,
+        salience,
+        layer,
+        wall_ms,
+        tuple(names),
+        bool(superseded),
     )

@@ -76,7 +76,9 @@ def load_identity(directory: PeerDirectory, name: str) -> Identity:
             _secret(directory, "nats-url"),
         )
     except (KeyError, ValueError, AttributeError, HyphaeError) as error:
-        raise Corrupted(f"{directory.identity} is damaged ({type(error).__name__}). Nothing was changed.") from error
+        raise Corrupted(
+            f"{directory.identity} is damaged ({type(error).__name__}). Nothing was changed."
+        ) from error
     if len(seed) != 32 or len(identity.peer) != 16:
         raise Corrupted(f"{directory.secrets / 'peer.key'} is missing or damaged. Nothing was changed.")
     return identity

@@ -209,8 +209,8 @@ class InboxProjection:
             " UNION SELECT old, new FROM supersessions WHERE new=?1",
             (cell,),
         ).fetchall()
-        for pair in pairs:
-            self._tell(*pair, arrived_us)
+        for old, new in pairs:
+            self._tell(old, new, arrived_us)
 
     def _tell(self, old: bytes, new: bytes, arrived_us: int) -> None:
         found = database.rows(

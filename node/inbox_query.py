@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
+from typing import Any
 
 import apsw
 
@@ -182,9 +183,12 @@ def _conditions(db: apsw.Connection, view: ReaderView, scope: Scope) -> tuple[st
     if view.session is None:
         return where + " AND e.read_local IS NULL", values
     numbers = _by_number(db, view.covered)
-    db.create_scalar_function(
-        "covered", lambda stream_no, sequence: sequence <= numbers.get(stream_no, 0), 2, deterministic=False
-    )
+
+    def covered(*position: Any) -> int:
+        stream_no, sequence = position
+        return int(sequence <= numbers.get(stream_no, 0))
+
+    db.create_scalar_function("covered", covered, 2)
     where += (
         " AND (e.read_local IS NULL OR e.read_local>=?) AND (e.own_session IS NULL OR e.own_session<>?)"
         " AND NOT EXISTS (SELECT 1 FROM refs r JOIN pages p ON p.page=r.page JOIN commits k ON k.page=p.page"

@@ -39,10 +39,17 @@ class Metrics:
     def __init__(self, gauges: Callable[[], Mapping[str, float]]) -> None:
         self._registry = CollectorRegistry()
         self._calls = Counter(
-            "hyphae_calls", "calls served, by operation and outcome", ("operation", "outcome"), registry=self._registry
+            "hyphae_calls",
+            "calls served, by operation and outcome",
+            ("operation", "outcome"),
+            registry=self._registry,
         )
         self._seconds = Histogram(
-            "hyphae_call_seconds", "time to serve a call", ("operation",), buckets=BUCKETS, registry=self._registry
+            "hyphae_call_seconds",
+            "time to serve a call",
+            ("operation",),
+            buckets=BUCKETS,
+            registry=self._registry,
         )
         self._registry.register(_Gauges(gauges))
 

@@ -81,7 +81,6 @@ async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], N
         run = _run_file(core.identity, directory, surfaces.http_url)
         directory.write_run_file(run)
         stack.callback(directory.remove_run_file)
-        stack.push_async_callback(core.say_stopping)
         _log.info("peer_ready", peer=run.peer_id, http_url=run.http_url)
         on_ready(run.record())
         await _until(stop, core, config.idle_exit_s)

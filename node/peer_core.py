@@ -64,6 +64,7 @@ class PeerCore:
         self._members: frozenset[PeerId] = frozenset()
         self._last_hash = NO_HASH
         self._unsaved_cells = 0
+        self._loading: asyncio.Task[None]
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -203,6 +204,7 @@ class PeerCore:
             yield
         finally:
             await cluster.stop()
+            await asyncio.to_thread(log.close)
             self.context.cluster = self._cluster = None
 
     def _known_members(self) -> frozenset[PeerId]:

@@ -192,7 +192,10 @@ class KeyRing:
             return self._live(key_id)
         key = parse_key(text)
         held = self._live_key(key.id)
-        if Ed25519PrivateKey.from_private_bytes(key.secret).public_key().public_bytes_raw() != held.public_key:
+        if (
+            Ed25519PrivateKey.from_private_bytes(key.secret).public_key().public_bytes_raw()
+            != held.public_key
+        ):
             raise _refused()
         self._verified[mark] = key.id
         while len(self._verified) > VERIFIED_REMEMBERED:

@@ -67,8 +67,14 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         max_length=64,
-        description="Further names that HTTP requests may give as Host and Origin, beside the loopback ones.",
+        description="Further names that HTTP requests may give as Host, beside the loopback ones.",
         json_schema_extra={"allowed": "host names separated by commas; a list in TOML", "default": "none"},
+    )
+    allowed_origins: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        max_length=64,
+        description="Further origins of web pages that may call, beside the loopback ones.",
+        json_schema_extra={"allowed": "origins separated by commas; a list in TOML", "default": "none"},
     )
     name: str | None = Field(
         None,
@@ -88,7 +94,9 @@ class Settings(BaseSettings):
         json_schema_extra={**SECRET, "allowed": "nats://... or tls://..."},
     )
     api_key: str | None = Field(
-        None, description="The key of this agent.", json_schema_extra={**SECRET, "allowed": "hyp_..."}
+        None,
+        description="The key of this agent.",
+        json_schema_extra={**SECRET, **ENVIRONMENT_ONLY, "allowed": "hyp_..."},
     )
     api_key_file: Path | None = Field(
         None,
@@ -107,7 +115,9 @@ class Settings(BaseSettings):
         description="Directory of another embedding model (ONNX).",
         json_schema_extra={"default": "the installed all-MiniLM-L6-v2"},
     )
-    embed_threads: int = Field(2, ge=1, le=64, description="Threads that a peer embeds with.")
+    embed_threads: int = Field(
+        0, ge=0, le=64, description="Threads that a peer embeds with; 0 chooses by the machine."
+    )
     nats_server: Path | None = Field(
         None,
         description="Another nats-server binary for `hyphae up`.",
@@ -137,7 +147,7 @@ class Settings(BaseSettings):
         """Take variables first, then what `load_settings` read from the settings file."""
         return env_settings, init_settings
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "allowed_origins", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(p.strip() for p in value.split(",") if p.strip()) if isinstance(value, str) else value
@@ -246,7 +256,7 @@ def _what_is_wrong(name: str, environ: Mapping[str, str], from_file: Mapping[str
 def _did_you_mean(name: str, prefix: str = "") -> str:
     near = difflib.get_close_matches(name, Settings.model_fields, n=1)
     shown = near[0] if near and not prefix else prefix + near[0].upper() if near else ""
-    return f"; did you mean {shown}?" if shown else ""
+    return f"; did you mean {shown}" if shown else ""
 
 
 def current_settings(config: Path) -> Settings:

@@ -12,7 +12,6 @@ import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Protocol
 
 from node.background import start_turn, stop_background_peer
@@ -115,7 +114,7 @@ class Supervisor:
 
     async def _start(self, ports: list[int], parent_fd: int, on_ready: Callable[[UpSummary], None]) -> None:
         await self._nats.start()
-        write_private(self._nats_url_file, self._nats.peer_url() + "\n")
+        write_private(self._mesh.nats_peer_url, self._nats.peer_url() + "\n")
         self._ports = ports
         self._peers = [
             PeerProcess(f"peer-{k}", (), self._mesh.logs / f"peer-{k}.stderr", parent_fd)
@@ -124,11 +123,11 @@ class Supervisor:
         runs = await self._start_first()
         others = list(range(2, len(ports) + 1))
         if any(self._mesh.peer(k).mesh_id() is None for k in others):
-            write_private(self._invitation_file, await self._invite(runs[0]) + "\n")
+            write_private(self._mesh.invitation, await self._invite(runs[0]) + "\n")
         for k in others:
             self._launch(k)
         runs += await self._until_ready(others)
-        remove(self._invitation_file)
+        remove(self._mesh.invitation)
         self._keep_up()
         summary = UpSummary(
             self._mesh.path,
@@ -151,7 +150,7 @@ class Supervisor:
     def _launch(self, number: int) -> None:
         """Start a peer.  How it finds its mesh depends on whether it has joined already."""
         new = number > 1 and self._mesh.peer(number).mesh_id() is None
-        option, file = ("--join", self._invitation_file) if new else ("--nats-url", self._nats_url_file)
+        option, file = ("--join", self._mesh.invitation) if new else ("--nats-url", self._mesh.nats_peer_url)
         process = self._peers[number - 1]
         process.arguments = (
             *("node", "--data-dir", str(self._mesh.peer(number).path), "--name", process.name),
@@ -218,7 +217,7 @@ class Supervisor:
             process.kill()
             process.close()
         await self._nats.stop()
-        for path in (self._mesh.up_file, self._invitation_file):
+        for path in (self._mesh.up_file, self._mesh.invitation):
             remove(path)
 
     def _write_up_file(self, summary: UpSummary) -> None:
@@ -233,15 +232,7 @@ class Supervisor:
                 "nats": {"url": _without_credentials(summary.nats_url)},
             },
         )
-        write_private(self._mesh.secrets / "nats-gateway.url", summary.nats_url + "\n")
-
-    @property
-    def _nats_url_file(self) -> Path:
-        return self._mesh.secrets / "nats-peer.url"
-
-    @property
-    def _invitation_file(self) -> Path:
-        return self._mesh.secrets / "invitation"
+        write_private(self._mesh.nats_gateway_url, summary.nats_url + "\n")
 
 
 def _without_credentials(url: str) -> str:

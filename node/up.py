@@ -1,13 +1,21 @@
-"""What `hyphae up` is asked for and what it has to say when ready.  Plain values, and the choice of ports."""
+"""What `hyphae up` is asked for, and what it has to say when ready, for people and for scripts.
+
+Plain values, and the choice of ports.  Starting and stopping is `supervisor`'s.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from node import processes
+from node.client_config import ENTRY, GROUP, Client, stdio_entry
+from node.client_setup import hyphae_executable
 from node.data_directory import MeshDirectory, RunFile
+from node.version import version
 from proto.errors import Conflict, Invalid
 
 
@@ -30,7 +38,15 @@ class UpConfig:
 
 @dataclass(frozen=True, slots=True)
 class UpSummary:
-    """What there is to say when everything is ready.  Holds secrets: for this user's terminal alone."""
+    """What there is to say when everything is ready.  Holds secrets: for this user's terminal alone.
+
+    Args:
+        directory: where everything lies.
+        peers: the running peers, by number.
+        nats_url: with the credentials of a gateway.
+        admin_key: the operator's bootstrap key.
+        agent_key: the first agent's bootstrap key.
+    """
 
     directory: Path
     peers: tuple[RunFile, ...]
@@ -73,9 +89,51 @@ def choose_ports(config: UpConfig) -> list[int]:
             raise Conflict(
                 f"port {port} of {config.http_host}, for peer-{number}, is taken by "
                 f"{processes.port_holder(port)}. Nothing was started. Choose another first port, "
-                f"such as `hyphae up --http-port {_elsewhere(config.http_host, count)}`, or 0 for free ones."
+                f"such as --http-port {_elsewhere(config.http_host, count)}, or 0 for free ones."
             )
     return ports
+
+
+def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str]) -> str:
+    """Return what `hyphae up` prints for people.
+
+    Args:
+        summary: what there is to say.
+        client: whose entry is shown.
+        env: the variables of that entry.
+    """
+    mesh = MeshDirectory(summary.directory)
+    names = [
+        f"  {p.name:<9} {p.http_url}   MCP {p.http_url}/mcp   REST {p.http_url}/v1" for p in summary.peers
+    ]
+    entry = {GROUP: {ENTRY: stdio_entry(client, hyphae_executable(), env)}}
+    count = len(summary.peers)
+    return "\n".join(
+        [
+            f"hyphae {version()}: {count} {'peer is' if count == 1 else 'peers are'} ready",
+            "",
+            *names,
+            f"  NATS      its address, for HYPHAE_NATS_URL, is in {mesh.nats_gateway_url}",
+            f"  data      {summary.directory}",
+            f"  logs      {mesh.logs}",
+            "",
+            "Keys, the same at every start",
+            f"  agent     {summary.agent_key}   in {mesh.agent_key}",
+            f"  operator  {summary.admin_key}   in {mesh.operator_key}",
+            "",
+            "An entry for .mcp.json (Claude Code) or .cursor/mcp.json (Cursor), ready to paste:",
+            "",
+            json.dumps(entry, indent=2, ensure_ascii=False),
+            "",
+            "or let hyphae write it, with a key of the client's own: hyphae init --client claude-code"
+            + _data_dir_hint(env),
+            "Stop with Ctrl-C.",
+        ]
+    )
+
+
+def _data_dir_hint(env: Mapping[str, str]) -> str:
+    return f" --data-dir {env['HYPHAE_DATA_DIR']}" if "HYPHAE_DATA_DIR" in env else ""
 
 
 def _elsewhere(host: str, count: int) -> int:

@@ -21,6 +21,7 @@ import structlog
 from mesh.ports import Applied, Head, Segment
 from node import database
 from node.heads_file import HeadsFile, RecordedHead
+from node.reading import ReadPool
 from node.replica import Changes, Draft, Replica, Written
 from node.sqlite_log import Logged, read_segment
 from proto.errors import HyphaeError, Internal, Overloaded, Unavailable
@@ -235,8 +236,8 @@ class LogReader:
     """The log as the mesh sees it (`mesh.ports.EventLog`): reads on connections of its own, writes by `Writer`."""
 
     def __init__(self, path: str, writer: Writer) -> None:
-        self._path, self._writer = path, writer
-        self._local = threading.local()
+        self._writer = writer
+        self._pool = ReadPool(path, 2)
 
     def heads(self) -> dict[StreamId, Head]:
         return self._writer.heads()
@@ -245,29 +246,31 @@ class LogReader:
         return await self._writer.apply(segments)
 
     async def read(self, stream: StreamId, first: int, max_bytes: int) -> Segment | None:
-        return await asyncio.to_thread(self._read, stream, first, max_bytes)
+        return await self._pool.read(lambda db: _read(db, stream, first, max_bytes))
 
-    def _read(self, stream: StreamId, first: int, max_bytes: int) -> Segment | None:
-        db = getattr(self._local, "db", None)
-        if db is None:
-            db = self._local.db = database.open_reader(self._path)
-        number = database.value(
-            db,
-            "SELECT stream_no FROM streams WHERE peer=? AND partition=? AND ordinal=? AND random=?",
-            *stream,
-        )
-        return None if number is None else read_segment(db, number, stream, first, max_bytes)
+    def close(self) -> None:
+        """Close the connections; blocks while a read runs."""
+        self._pool.close()
+
+
+def _read(db: apsw.Connection, stream: StreamId, first: int, max_bytes: int) -> Segment | None:
+    number = database.value(
+        db,
+        "SELECT stream_no FROM streams WHERE peer=? AND partition=? AND ordinal=? AND random=?",
+        *stream,
+    )
+    return None if number is None else read_segment(db, number, stream, first, max_bytes)
 
 
 def _segment_bytes(call: _Call) -> int:
     return sum(len(payload or b"") for s in call.segments for _, _, payload in s.events)
 
 
-def _resolve(future: asyncio.Future[object], result: object) -> None:
+def _resolve(future: asyncio.Future[Any], result: Any) -> None:
     if not future.done():
         future.set_result(result)
 
 
-def _reject(future: asyncio.Future[object], error: Exception) -> None:
+def _reject(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)

@@ -17,6 +17,7 @@ from typing import Any
 from mesh.ports import Requester
 from node.locations import config_dir, configured_key, data_dir, plain_setting, read_settings_file
 from node.logging_setup import log_to_stderr
+from node.version import version
 from proto.errors import HyphaeError
 
 KICK_OFF_S = 0.3  # after `initialize` has been answered: starting the peer must not delay the handshake
@@ -125,17 +126,6 @@ class Wiring:
             return LocalPeerRequester(self._path, HttpRequester)
 
         return make
-
-
-def version() -> str:
-    """Return the version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as of
-
-    try:
-        return of("hyphae-mesh")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _start_quietly(path: Path) -> None:

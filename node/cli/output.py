@@ -88,12 +88,12 @@ def progress_of(what: str) -> Iterator[Progress]:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show on a terminal that something is going on."""
+def working(what: str) -> Iterator[Callable[[], None]]:
+    """Show on a terminal that something is going on, until the block ends or what it yields is called."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
-        yield
+    with Console(stderr=True).status(what) as status:
+        yield status.stop

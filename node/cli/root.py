@@ -88,6 +88,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; nothing is raised."""
     try:
         code: Any = root.main(args=list(arguments), prog_name="hyphae", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as e:
+        print(e.format_message(), file=sys.stderr)
+        return 2
     except click.UsageError as e:
         where = e.ctx.command_path if e.ctx is not None else "hyphae"
         failures.complain("usage", f"{e.format_message()} See `{where} --help`.")

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,29 +11,31 @@ from typing import Any
 import click
 
 from node.background import stop_holder
-from node.child_process import hyphae_command
 from node.cli import output
+from node.cli.calls import Caller
 from node.cli.options import data_dir_option, json_option, place
-from node.client_config import CLIENTS, ENTRY, GROUP, stdio_entry
-from node.client_setup import hyphae_executable, server_environment
-from node.data_directory import MeshDirectory, RunFile, peers_of, running_peers
-from node.locations import config_dir
-from node.logging_setup import log_everything
-from node.private_files import make_directory, read_record, read_secret
+from node.client_config import CLIENTS
+from node.client_setup import server_environment
+from node.data_directory import MeshDirectory, RunFile, peers_of
+from node.detached import start_detached
+from node.directory_lock import holder_of
+from node.logging_setup import log_to_stderr
 from node.settings import current_settings, unknown_variables
-from node.up import UpConfig, UpSummary
-from node.version import version
-from proto.errors import HyphaeError, Unavailable, rebuild
+from node.supervisor import Supervisor
+from node.up import UpConfig, UpSummary, summary_text
 
 INVITATION_S = 600
-DETACHED_READY_S = 180.0
 
 
 @click.command()
-@click.option("--peers", type=click.IntRange(1, 32), help="How many. Default: as many as the directory holds, or 1.")
+@click.option(
+    "--peers", type=click.IntRange(1, 32), help="How many. Default: as many as the directory holds, or 1."
+)
 @click.option("--http-host", help="Address to listen on. Default 127.0.0.1.")
 @click.option(
-    "--http-port", type=click.IntRange(0, 65535), help="Port of the first peer; the others count up. Default 4974."
+    "--http-port",
+    type=click.IntRange(0, 65535),
+    help="Port of the first peer; the others count up. Default 4974.",
 )
 @click.option("--detach", is_flag=True, help="Run in the background; `hyphae down` stops it.")
 @data_dir_option
@@ -48,7 +47,7 @@ def up(
     detach: bool,
     data_dir: Path | None,
     as_json: bool,
-) -> int | None:
+) -> None:
     """Run a mesh on this machine, in the foreground: a NATS server and one or more peers.
 
     When everything is ready it prints the addresses, the keys and an entry for a client; with --json one
@@ -70,14 +69,19 @@ def up(
     )
     for sentence in unknown_variables(os.environ):
         output.note(f"warning: {sentence}")
-    announce = _announcer(as_json)
+    log_to_stderr("warning")
     if detach:
-        return _detached(config, announce)
-    log_everything(settings.log_level, None if not MeshDirectory(where.data).logs.is_dir() else _log(where.data))
-    _run(config, settings.nats_server, announce)
+        _announce(start_detached(config), where.config, as_json)
+        return
+    with output.working("starting NATS and the peers") as done:
+
+        def ready(summary: UpSummary) -> None:
+            done()
+            _announce(summary, where.config, as_json)
+
+        _run(config, settings.nats_server, ready)
     if not as_json:
         output.note("stopped")
-    return None
 
 
 @click.command()
@@ -98,7 +102,7 @@ def down(data_dir: Path | None, as_json: bool) -> None:
     mesh = MeshDirectory(where.data)
     locks = [mesh.lock, *(peer.lock for peer in peers_of(where.data))]
     for lock in dict.fromkeys(locks):
-        holder = _known_holder(lock)
+        holder = holder_of(lock)
         if holder is not None:
             stop_holder(lock, holder)
             stopped.append({"pid": holder.pid, "role": holder.role, "directory": str(lock.parent)})
@@ -109,3 +113,33 @@ def down(data_dir: Path | None, as_json: bool) -> None:
         output.print_text(f"stopped {one['role']} (process {one['pid']}) in {one['directory']}")
     if not stopped:
         output.print_text(f"Nothing runs in {where.data}.")
+
+
+def _run(config: UpConfig, nats_binary: Path | None, ready: Callable[[UpSummary], None]) -> None:
+    from mesh.nats_server import EmbeddedNats
+
+    async def run() -> None:
+        nats = EmbeddedNats(MeshDirectory(config.directory).nats, binary=nats_binary)
+        await Supervisor(config, nats, _invitation, output.note).run(ready)
+
+    asyncio.run(run())
+
+
+async def _invitation(run: RunFile) -> str:
+    from mesh.requester_http import HttpRequester
+
+    requester = HttpRequester(run.socket)
+    try:
+        result = await Caller(requester, None, None).call("invite_peer", {"ttl_seconds": INVITATION_S})
+    finally:
+        await requester.close()
+    return str(result["token"])
+
+
+def _announce(summary: UpSummary, config: Path, as_json: bool) -> None:
+    if as_json:
+        output.print_json(summary.record())
+        return
+    key_file = MeshDirectory(summary.directory).agent_key
+    env = server_environment({"data": str(summary.directory), "url": None}, key_file, config)
+    output.print_text(summary_text(summary, CLIENTS["claude-code"], env))

@@ -11,9 +11,7 @@ from proto.errors import HyphaeError
 from proto.payloads import Payload, WireFrontier
 
 
-async def append_one(
-    context: PeerContext, call: Call, build: Callable[[WireFrontier], Payload]
-) -> Logged:
+async def append_one(context: PeerContext, call: Call, build: Callable[[WireFrontier], Payload]) -> Logged:
     """Append one event durably as the caller's.
 
     Raises:

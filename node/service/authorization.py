@@ -14,7 +14,9 @@ from proto.ids import SessionId, parse_uuid, uuid_prefix
 from proto.payloads import PRIVATE
 
 
-def own_session(db: apsw.Connection, principal: Principal, text: str, *, must_be_open: bool) -> dict[str, Any]:
+def own_session(
+    db: apsw.Connection, principal: Principal, text: str, *, must_be_open: bool
+) -> dict[str, Any]:
     """Return {session, project, closed_ms, frontier, opened_ms, title} of the principal's own session.
 
     Raises:

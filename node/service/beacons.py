@@ -124,9 +124,7 @@ class BeaconOperations:
                 " Remove one with ttl_seconds 0; list_beacons shows them."
             )
 
-    async def _would_match(
-        self, call: Call, embedding: Embedding | None, threshold: float
-    ) -> dict[str, Any]:
+    async def _would_match(self, call: Call, embedding: Embedding | None, threshold: float) -> dict[str, Any]:
         p, args, context = call.principal, call.args, self._context
         layers = args.get("layers") or [0, 1, 2]
         found: list[tuple[int, float]] = []

@@ -50,7 +50,11 @@ class MemoryService:
         self._count = count
         self.last_request = time.monotonic()
         store, recall = StoreOperations(context), RecallOperations(context)
-        sessions, beacons, inbox = SessionOperations(context), BeaconOperations(context), InboxOperations(context)
+        sessions, beacons, inbox = (
+            SessionOperations(context),
+            BeaconOperations(context),
+            InboxOperations(context),
+        )
         keys, members, look = KeyOperations(context), MemberOperations(context), ObservingOperations(context)
         scenes = SceneOperations(context)
         self._members, self._sessions = members, sessions
@@ -108,7 +112,9 @@ class MemoryService:
             return Reply(error=error)
         except Exception as error:  # noqa: BLE001  the peer outlives a defect in one call
             _log.exception("call_failed", method=request.method[:40], error=type(error).__name__)
-            return Reply(error=Internal("a defect of the peer; details are in its log. It may have been stored."))
+            return Reply(
+                error=Internal("a defect of the peer; details are in its log. It may have been stored.")
+            )
 
     async def _serve(self, request: Request, args_bytes: bytes | None) -> Reply:
         if self._context.now_ms > request.deadline_ms:

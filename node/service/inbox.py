@@ -13,51 +13,38 @@ from typing import Any
 import apsw
 
 from mcp_gateway.moments import format_time_us, parse_since
+from node import database
+from node.beacons_projection import decode_frontier
+from node.draining import Drain, DrainPlan, listing, plan_drain
 from node.inbox_projection import unpack_matches
-from node.inbox_query import (
-    Entry,
-    ReaderView,
-    Scope,
-    arrived_since,
-    in_doubt,
-    pages_of,
-    skipped,
-    uncommitted,
-    waiting,
-)
+from node.inbox_query import Entry, arrived_since
 from node.readers import Reader
-from node.service.appending import append_one
+from node.replica import Draft
 from node.service.authorization import own_session
 from node.service.context import Call, PeerContext
 from node.service.pages import format_cursor, named_page
 from node.service.renewal import renew_beacons
-from node.service.views import StoredCell, cut_content, load_cells, size_of, within_budget
-from node import database
-from node.beacons_projection import decode_frontier
-from proto import limits
-from proto.ids import DiffId, PageId, SessionId, format_uuid
-from proto.messages import Reply
-from proto.payloads import BeaconPlaced, PageListed, decode_payload
+from node.service.views import StoredCell, cut_content, load_cells, within_budget
 from node.sqlite_log import read_logged
-
-REFS_PER_EVENT = limits.PAGE * 4
+from proto import limits
+from proto.errors import HyphaeError
+from proto.ids import PageId, format_uuid
+from proto.messages import Reply
+from proto.payloads import BeaconPlaced, decode_payload
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
     """What a drain found."""
 
+    plan: DrainPlan
+    listed: Sequence[Entry]
     diffs: list[dict[str, Any]]
-    refs: list[DiffId]
-    given_up: list[DiffId]
-    waiting: int
-    new_commits: tuple[PageId, ...]
-    doubt: bool
-    pages_known: int
+    may_repeat: bool
 
     @property
     def remaining(self) -> int:
-        return max(0, self.waiting - len(self.refs))
+        return max(0, self.plan.waiting - len(self.listed))
 
 
 class InboxOperations:
@@ -88,90 +75,59 @@ class InboxOperations:
         context, p, args = self._context, call.principal, call.args
         reader = Reader(p.agent_id, session["session"] if session else None, call.request.mark)
         named = named_page(call)
-        committing = context.readers.commits(reader, named, implicit=call.request.wrote is None)
-        covered = context.covered(decode_frontier(session["frontier"])) if session else {}
-        view = ReaderView(p.agent_id, reader.session, covered, committing)
-        scope = p.scope(args.get("project"))
-        page = await context.pool.read(lambda db: self._look(db, view, scope, args))
-        sure = self._is_sure(reader, named, page, call)
+        cluster = context.cluster
+        drain = Drain(
+            reader,
+            named,
+            named is not None or call.request.wrote is not None,
+            p.scope(args.get("project")),
+            context.covered(decode_frontier(session["frontier"])) if session else {},
+            cluster is None or cluster.status()["members"] <= 1,
+            parse_since(args["skip_before"], context.now_ms, "skip_before")
+            if "skip_before" in args
+            else None,
+        )
+        page = await context.pool.read(lambda db: self._look(db, drain, args))
         advance = args.get("advance", True)
         result: dict[str, Any] = {"diffs": page.diffs}
-        cursor = None
-        if advance:
-            cursor = await self._record(call, reader, page, sure)
-            await renew_beacons(context, call)
+        cursor = await self._record(call, reader, page) if advance else None
         result["cursor"] = cursor or args.get("ack") or ""
-        result["remaining"] = page.remaining if advance else page.waiting
-        if page.diffs and (page.doubt or not sure):
+        result["remaining"] = page.remaining if advance else page.plan.waiting
+        if page.may_repeat:
             result["may_repeat"] = True
-        if page.given_up:
-            result["skipped"] = len(page.given_up)
+        if page.plan.given_up and advance:
+            result["skipped"] = len(page.plan.given_up)
         note = await self._note(call, page)
         if note:
             result["note"] = note
+        if advance:
+            await renew_beacons(context, call)
         return Reply(result=result, page=cursor)
 
-    def _look(self, db: apsw.Connection, view: ReaderView, scope: Scope, args: Mapping[str, Any]) -> _Page:
-        limit = args.get("limit", 20)
-        before_us = None
-        given_up: list[DiffId] = []
-        if "skip_before" in args:
-            before_us = parse_since(args["skip_before"], self._context.now_ms, "skip_before")
-            given_up = skipped(db, view, scope, before_us, REFS_PER_EVENT - limit)
-        entries, total = waiting(db, view, scope, limit, skip_before_us=before_us)
-        objects = describe(db, entries, with_content=args.get("include_content", True))
+    def _look(self, db: apsw.Connection, drain: Drain, args: Mapping[str, Any]) -> _Page:
+        plan = plan_drain(db, self._context.readers, drain, args.get("limit", 20))
+        objects = describe(db, plan.entries, with_content=args.get("include_content", True))
         kept = within_budget(objects, args.get("max_bytes", limits.RESULT_BYTES))
-        refs = [e.diff for e in entries[: len(kept)]]
-        return _Page(
-            kept,
-            refs,
-            given_up,
-            total,
-            uncommitted(db, view.committing),
-            in_doubt(db, view, refs),
-            pages_of(db, view.agent, view.session),
-        )
+        listed = plan.entries[: len(kept)]
+        return _Page(plan, listed, kept, plan.may_repeat(db, listed))
 
-    def _is_sure(self, reader: Reader, named: PageId | None, page: _Page, call: Call) -> bool:
-        """Tell whether all that this reader was ever listed is surely known at this peer."""
-        cluster = self._context.cluster
-        if cluster is None or cluster.status().get("members", 1) <= 1:
-            return True
-        if self._context.readers.is_sure(reader, named):
-            return True
-        return reader.session is not None and page.pages_known == 0 and call.request.wrote == ""
-
-    async def _record(self, call: Call, reader: Reader, page: _Page, sure: bool) -> str | None:
-        """Append `PageListed`, unless nothing was listed and nothing new is committed."""
-        if not page.refs and not page.new_commits and not page.given_up:
+    async def _record(self, call: Call, reader: Reader, page: _Page) -> str | None:
+        """Append what records the page, in one transaction; return its cursor."""
+        context, p = self._context, call.principal
+        page_id, skipped_page = (PageId(context.random_bytes(16)) for _ in range(2))
+        events = listing(page.plan, reader, page.listed, page_id, skipped_page)
+        if not events:
             return None
-        context = self._context
-        page_id = PageId(context.random_bytes(16))
-        commits = page.new_commits
-        if page.given_up:  # what is given up counts as read at once, on a page of its own
-            skipped_page = PageId(context.random_bytes(16))
-            refs = tuple(page.given_up)
-            await append_one(
-                context,
-                call,
-                lambda _f: PageListed(page=skipped_page, session=reader.session, mark=reader.mark, refs=refs),
-            )
-            commits = (*commits, skipped_page)
-        listed = tuple(page.refs)
-        await append_one(
-            context,
-            call,
-            lambda _f: PageListed(
-                page=page_id, session=reader.session, mark=reader.mark, refs=listed, commits=commits
-            ),
-        )
-        if not page.refs:
+        for outcome in await context.writer.append([Draft.of(p.tenant, p.agent_id, e) for e in events]):
+            if isinstance(outcome, HyphaeError):
+                raise outcome
+        if not page.listed:
             return None
-        context.readers.listed(page_id, reader, sure=sure, at_end=page.remaining == 0)
+        context.readers.listed(page_id, reader, sure=page.plan.sure, at_end=page.remaining == 0)
         return format_cursor(reader.agent, page_id)
 
     async def _note(self, call: Call, page: _Page) -> str | None:
-        if page.diffs or page.remaining:
+        if page.diffs or page.plan.waiting:
             return None
         p = call.principal
         placed = await self._context.pool.read(
@@ -210,7 +166,20 @@ def describe(db: apsw.Connection, entries: Sequence[Entry], *, with_content: boo
     numbers = [n for e in entries for n in (e.cell_no, e.other_no) if n is not None]
     cells = load_cells(db, numbers)
     interests: dict[bytes, str] = {}
-    return [_diff_object(db, e, cells, interests, with_content) for e in entries if e.cell_no in cells]
+    return [
+        _diff_object(db, e, cells, interests, with_content) if e.cell_no in cells else _damaged(e)
+        for e in entries
+    ]
+
+
+def _damaged(entry: Entry) -> dict[str, Any]:
+    """Return what is left of an entry whose event cannot be read here; never silently nothing."""
+    return {
+        "diff_id": format_uuid(entry.diff),
+        "kind": entry.kind,
+        "project": entry.project,
+        "note": "this memory is damaged in the log of this peer; the operator can run `hyphae log verify`",
+    }
 
 
 def _diff_object(

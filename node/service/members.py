@@ -37,7 +37,7 @@ class MemberOperations:
             )
         )
         heard = {} if context.cluster is None else context.cluster.heard()
-        return {"peers": [self._peer(*row, heard.get(row[0])) for row in members]}
+        return {"peers": [self._peer(r[0], r[1], r[2], r[3], heard.get(r[0])) for r in members]}
 
     def _peer(
         self, peer: bytes, name: str, joined_ms: int, retired_ms: int | None, heard: Mapping[str, Any] | None
@@ -64,7 +64,9 @@ class MemberOperations:
         call.principal.require("operator")
         context = self._context
         if context.nats_url is None:
-            raise Unavailable("this peer runs without NATS, so others cannot join it. Start it with --nats-url.")
+            raise Unavailable(
+                "this peer runs without NATS, so others cannot join it. Start it with --nats-url."
+            )
         expires_ms = context.now_ms + call.args.get("ttl_seconds", INVITE_TTL_S) * 1000
         secret = invitation_secret(context.seed, context.mesh, expires_ms)
         token = JoinToken(context.mesh, context.peer, expires_ms, context.nats_url, secret)
@@ -77,7 +79,9 @@ class MemberOperations:
             Forbidden: no valid invitation; Conflict: its id belongs to another key.
         """
         context = self._context
-        peer, public_key, name, signature = check_proof(request.args, context.seed, context.mesh, context.now_ms)
+        peer, public_key, name, signature = check_proof(
+            request.args, context.seed, context.mesh, context.now_ms
+        )
         joining = joining_bytes(context.mesh, peer, public_key, name)
         try:
             Ed25519PublicKey.from_public_bytes(public_key).verify(signature, joining)

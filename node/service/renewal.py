@@ -5,9 +5,10 @@ from __future__ import annotations
 import apsw
 
 from node import database
-from node.service.appending import append_one
+from node.replica import Draft
 from node.service.context import Call, PeerContext
 from node.sqlite_log import read_logged
+from proto.errors import HyphaeError
 from proto.payloads import BeaconPlaced, BeaconsRenewed, decode_payload
 
 CHECK_EVERY_MS = 10 * 60_000
@@ -22,9 +23,10 @@ async def renew_beacons(context: PeerContext, call: Call) -> None:
     context.renewals_checked_ms[agent] = now_ms
     due = await context.pool.read(lambda db: _due(db, agent, now_ms))
     for ttl_s, beacons in due.items():
-        expires_ms = now_ms + ttl_s * 1000
-        ids = tuple(beacons)
-        await append_one(context, call, lambda _f, i=ids, e=expires_ms: BeaconsRenewed(beacons=i, expires_ms=e))  # type: ignore[misc]
+        renewed = BeaconsRenewed(beacons=tuple(beacons), expires_ms=now_ms + ttl_s * 1000)
+        (outcome,) = await context.writer.append([Draft.of(call.principal.tenant, agent, renewed)])
+        if isinstance(outcome, HyphaeError):
+            raise outcome
 
 
 def _due(db: apsw.Connection, agent: bytes, now_ms: int) -> dict[int, list[bytes]]:

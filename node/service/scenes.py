@@ -18,7 +18,9 @@ class SceneOperations:
     async def get_scene(self, call: Call) -> Mapping[str, Any]:
         """Return a scene.  Until scenes are made, none is found."""
         call.principal.require("read")
-        raise NotFound(f"no scene {call.args['scene_id'][:60]} is known here; list_scenes shows which there are.")
+        raise NotFound(
+            f"no scene {call.args['scene_id'][:60]} is known here; list_scenes shows which there are."
+        )
 
     async def list_scenes(self, call: Call) -> Mapping[str, Any]:
         """Return the scenes that the caller may read: none yet."""

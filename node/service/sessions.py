@@ -11,8 +11,8 @@ from node import database
 from node.inbox_query import ReaderView, uncommitted, waiting
 from node.readers import Reader
 from node.replica import Draft
-from node.service.authorization import own_session, resolve_project
 from node.service.appending import append_one
+from node.service.authorization import own_session, resolve_project
 from node.service.context import Call, PeerContext
 from node.service.pages import named_page
 from node.service.views import format_ms
@@ -115,7 +115,9 @@ def _idle(db: apsw.Connection, before_ms: int) -> list[tuple[bytes, bytes, bytes
     return [(r[0], r[1], r[2]) for r in found]
 
 
-def _open_sessions(db: apsw.Connection, agent: bytes, project: str, idle_since_ms: int) -> list[dict[str, Any]]:
+def _open_sessions(
+    db: apsw.Connection, agent: bytes, project: str, idle_since_ms: int
+) -> list[dict[str, Any]]:
     """Return the agent's sessions that are open in a project, latest first."""
     found = database.rows(
         db,

@@ -103,7 +103,9 @@ class StoreOperations:
         key = args.get("idempotency_key")
         context = self._context
         cell = (
-            CellId(context.random_bytes(16)) if key is None else cell_id(context.mesh, p.tenant, p.agent_id, key)
+            CellId(context.random_bytes(16))
+            if key is None
+            else cell_id(context.mesh, p.tenant, p.agent_id, key)
         )
         fields: dict[str, Any] = {
             "cell": cell,
@@ -120,7 +122,9 @@ class StoreOperations:
             ),
         }
         fields["supersedes"] = self._superseded(db, p, args.get("supersedes"), project)
-        fields["request_digest"] = digest("store", encode({k: v for k, v in fields.items() if k != "cell"}))[:16]
+        fields["request_digest"] = digest("store", encode({k: v for k, v in fields.items() if k != "cell"}))[
+            :16
+        ]
         existing = key is not None and self._is_stored(db, cell, fields["request_digest"])
         return _Checked(cell, fields, existing)
 
@@ -158,7 +162,9 @@ class StoreOperations:
         ]
         for outcome in await self._context.writer.append(drafts):
             if isinstance(outcome, HyphaeError):
-                raise Internal(f"the log refused a cell: {outcome.message}. {NOTHING}".rstrip(), definite=True)
+                raise Internal(
+                    f"the log refused a cell: {outcome.message}. {NOTHING}".rstrip(), definite=True
+                )
 
 
 def _payload(checked: _Checked, embedding: Embedding, space: str) -> CellStored:
@@ -167,7 +173,7 @@ def _payload(checked: _Checked, embedding: Embedding, space: str) -> CellStored:
     return CellStored(
         **checked.fields,
         vector=Vector(space=space, values=quantised.q, norm=quantised.n),
-        embedded_chars=min(embedding.chars, len(content)),
+        embedded_chars=0 if embedding.cut else len(content),
     )
 
 

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import structlog
 
 from mcp_gateway.moments import format_time_us
 from node import database
 from node.sqlite_log import read_logged
 from proto import limits
+from proto.errors import Corrupted, ProtocolError
 from proto.ids import format_uuid
 from proto.payloads import CellStored, decode_payload
+
+_log = structlog.get_logger(__name__)
 
 DEFAULT_SALIENCE = 5_000
 
@@ -43,7 +47,7 @@ def format_ms(wall_ms: int) -> str:
 
 
 def load_cells(db: apsw.Connection, cell_nos: Iterable[int]) -> dict[int, StoredCell]:
-    """Return the cells of these numbers; unknown numbers are left out."""
+    """Return the cells of these numbers; unknown ones, and those whose event is damaged, are left out."""
     out: dict[int, StoredCell] = {}
     for cell_no in cell_nos:
         found = database.row(
@@ -52,7 +56,11 @@ def load_cells(db: apsw.Connection, cell_nos: Iterable[int]) -> dict[int, Stored
         if found is None or cell_no in out:
             continue
         local, wall_ms, cell, superseded = found
-        payload = decode_payload("CellStored", read_logged(db, local).event.payload or b"")
+        try:
+            payload = decode_payload("CellStored", read_logged(db, local).event.payload or b"")
+        except (Corrupted, ProtocolError) as error:
+            _log.error("cell_unreadable", local=local, reason=error.message)
+            continue
         if isinstance(payload, CellStored):
             newer = _newest_replacement(db, cell) if superseded else None
             out[cell_no] = StoredCell(cell_no, local, wall_ms, payload, newer)

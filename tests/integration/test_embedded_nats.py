@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import json
 import os
 import signal
 import socket
@@ -241,23 +242,19 @@ def test_an_unreadable_state_file_is_renewed(tmp_path: Path) -> None:
 # -- starting and ending
 
 
-def test_a_port_that_was_taken_meanwhile_is_replaced_by_another(tmp_path: Path) -> None:
+@pytest.mark.parametrize("answers", [True, False], ids=["a listener", "a bound socket"])
+def test_a_kept_port_that_was_taken_meanwhile_is_replaced_by_another(tmp_path: Path, answers: bool) -> None:
     async def scene() -> None:
-        server = EmbeddedNats(tmp_path)
-        await server.start()
-        before = server.port
-        await server.stop()
         with socket.socket() as holder:
-            holder.bind(("127.0.0.1", before))
-            holder.listen()
+            holder.bind(("127.0.0.1", 0))
+            if answers:
+                holder.listen()
+            taken = holder.getsockname()[1]
+            (tmp_path / "nats.json").write_text(json.dumps({"port": taken}))
+            server = EmbeddedNats(tmp_path)
             await server.start()
-            assert server.port != before
-            await server.stop()
-        with socket.socket() as holder:  # held, but nothing answers there
-            holder.bind(("127.0.0.1", server.port))
-            before = server.port
-            await server.start()
-            assert server.port != before
+            assert server.port != taken
+            assert json.loads((tmp_path / "nats.json").read_text())["port"] == server.port
             await (await _up(peer_transport(server.peer_url(), MESH, PEER, "live", FAST))).close()
             await server.stop()
 

@@ -168,6 +168,42 @@ def test_a_black_hole_is_noticed_by_the_missing_echo_and_left(tmp_path: Path) ->
     _run(tmp_path, scene)
 
 
+def test_a_closed_connection_is_noticed_at_once_and_not_at_the_next_beat(tmp_path: Path) -> None:
+    async def scene(server: NatsProcess) -> None:
+        transport = _transport(server.url, options=STEADY)
+        await _started(transport)
+        await server.kill()
+        await until(lambda: not transport.connected, "the loss is noticed")
+        await server.start()
+        await until(lambda: transport.counters.connects == 2, "a new connection is up")
+        assert transport.counters.rebuilds == 0
+        await transport.close()
+
+    _run(tmp_path, scene)
+
+
+def test_a_discarded_connection_holds_no_socket_and_nothing_to_send(tmp_path: Path) -> None:
+    async def scene(server: NatsProcess) -> None:
+        proxy = TcpProxy(server.port)
+        await proxy.start()
+        transport = _transport(f"nats://127.0.0.1:{proxy.port}")
+        await _started(transport)
+        client = _client(transport)
+        wire = client._transport._io_writer.transport
+        socket = wire.get_extra_info("socket")
+        proxy.stall()
+        with pytest.raises(Overloaded):
+            for _ in range(200):
+                await transport.publish("hyphae.m.x", bytes(NATS_MESSAGE_BYTES))
+                await asyncio.sleep(0)
+        await until(lambda: socket.fileno() == -1, "the socket is closed")
+        assert (client.pending_data_size, wire.get_write_buffer_size()) == (0, 0)
+        await transport.close()
+        await proxy.close()
+
+    _run(tmp_path, scene)
+
+
 def test_closing_inside_a_black_hole_is_bounded_in_time(tmp_path: Path) -> None:
     async def scene(server: NatsProcess) -> None:
         proxy = TcpProxy(server.port)

@@ -1,137 +1,126 @@
-"""A peer's HTTP side reduced to a script: answers well, hangs up, stays silent, as a test asks."""
+"""The HTTP surface on a real server: uvicorn on a loopback port or a Unix socket, a fake peer behind it."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-import h11
+import uvicorn
 
-from proto.messages import Reply, Request, decode_request, encode_reply
+from mcp_gateway.http_app import build_app
+from tests.support.recording_requester import KEY, RecordingRequester
 
-MSGPACK = "application/msgpack"
+ANSWER_S = 20.0
+JSON_HEADERS = {"content-type": "application/json", "x-hyphae-key": KEY}
 
 
-@dataclass
-class Script:
-    """What happens to a request.
+class Response:
+    """What came back.
 
     Args:
-        status, content_type, body: of the response; body None encodes `reply`.
-        hang_up: close instead of answering, after the request was read.
-        partial: send half of the response, then close.
-        silent: never answer.
-        close_after: close the connection after the response, without having said so.
-        early: send 100 Continue first.
+        status: of HTTP.
+        headers: by lower-case name.
+        body: the bytes.
     """
 
-    status: int = 200
-    content_type: str = MSGPACK
-    body: bytes | None = None
-    reply: Callable[[Request], Awaitable[Reply]] | None = None
-    hang_up: bool = False
-    partial: bool = False
-    silent: bool = False
-    close_after: bool = False
-    early: bool = False
-
-
-@dataclass
-class HttpPeer:
-    """Serves on a Unix socket, or on TCP for `socket=None`.
-
-    `scripts` are used one per request; the last stays.  `requests` are (headers, request) as they came.
-    """
-
-    socket: Path | None
-    scripts: list[Script] = field(default_factory=lambda: [Script()])
-    requests: list[tuple[dict[str, str], Request]] = field(default_factory=list)
-    targets: list[str] = field(default_factory=list)
-    connections: int = 0
-    port: int = 0
-    _server: asyncio.Server | None = None
-    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        self.status = status
+        self.headers = headers
+        self.body = body
 
     @property
-    def target(self) -> str:
-        return str(self.socket) if self.socket else f"http://127.0.0.1:{self.port}"
+    def json(self) -> Any:
+        assert self.headers["content-type"] == "application/json"
+        return json.loads(self.body)
 
-    async def start(self) -> None:
-        if self.socket:
-            self._server = await asyncio.start_unix_server(self._serve, str(self.socket))
-        else:
-            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
-            self.port = self._server.sockets[0].getsockname()[1]
 
-    def hang_up(self) -> None:
-        """Close every connection, as a server does after its keep-alive time."""
-        for writer in self._open:
-            writer.close()
+class HttpPeer:
+    """A running server.  Use as a context manager.
 
-    async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        for writer in list(self._open):
-            writer.transport.abort()
-        if self.socket:
-            self.socket.unlink(missing_ok=True)
+    Args:
+        requester: the fake peer; a new one if None.
+        socket_path: serve on this Unix socket, as the peer's own, instead of a loopback port.
+        options: for `build_app`.
+    """
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        self._open.add(writer)
-        http = h11.Connection(h11.SERVER)
-        with contextlib.suppress(h11.ProtocolError, OSError):
-            while await self._one(http, reader, writer):
-                http.start_next_cycle()
-        self._open.discard(writer)
-        writer.close()
-
-    async def _one(
-        self, http: h11.Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> bool:
-        head, body = None, b""
-        while True:
-            event = http.next_event()
-            if event is h11.NEED_DATA:
-                http.receive_data(await reader.read(65_536))
-            elif isinstance(event, h11.Request):
-                head = event
-            elif isinstance(event, h11.Data):
-                body += bytes(event.data)
-            elif isinstance(event, h11.EndOfMessage):
-                break
-            else:
-                return False
-        assert head is not None
-        request, _ = decode_request(body)
-        self.requests.append(({k.decode(): v.decode() for k, v in head.headers}, request))
-        self.targets.append(head.target.decode())
-        script = self.scripts.pop(0) if len(self.scripts) > 1 else self.scripts[0]
-        return await self._act(script, request, http, writer)
-
-    async def _act(
-        self, script: Script, request: Request, http: h11.Connection, writer: asyncio.StreamWriter
-    ) -> bool:
-        if script.silent:
-            await asyncio.Event().wait()
-        if script.hang_up:
-            return False
-        if script.early:
-            writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n")
-        body = script.body
-        if body is None:
-            reply = await script.reply(request) if script.reply else Reply(result={"method": request.method})
-            body = encode_reply(reply)
-        head = [("content-type", script.content_type), ("content-length", str(len(body)))]
-        events = (
-            h11.Response(status_code=script.status, headers=head),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
+    def __init__(
+        self, requester: RecordingRequester | None = None, socket_path: Path | None = None, **options: Any
+    ) -> None:
+        self.requester = requester or RecordingRequester()
+        self.state: dict[str, Any] = {"ready": True}
+        self._socket_path = socket_path
+        app = build_app(
+            self.requester,
+            local_user=socket_path is not None,
+            ready=lambda: self.state,
+            metrics=lambda: b"hyphae_up 1\n",
+            version="9.9",
+            **options,
         )
-        wire = b"".join(http.send(event) or b"" for event in events)
-        writer.write(wire[: len(wire) // 2] if script.partial else wire)
-        await writer.drain()
-        return not (script.partial or script.close_after)
+        self._socket = socket.socket(socket.AF_INET if socket_path is None else socket.AF_UNIX)
+        self._socket.bind(("127.0.0.1", 0) if socket_path is None else str(socket_path))
+        self.port: int = 0 if socket_path is not None else self._socket.getsockname()[1]
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, lifespan="on", access_log=False, log_config=None, http="httptools")
+        )
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
+
+    def __enter__(self) -> HttpPeer:
+        self._socket.listen()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join(ANSWER_S)
+        self._socket.close()
+
+    def connect(self) -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_S)
+        if self._socket_path is not None:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.settimeout(ANSWER_S)
+            connection.sock.connect(str(self._socket_path))
+        return connection
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | str | None = None,
+        headers: Mapping[str, str] | list[tuple[str, str]] = JSON_HEADERS,
+    ) -> Response:
+        """Make one request; headers are sent as given, also twice."""
+        connection = self.connect()
+        try:
+            pairs = list(headers.items()) if isinstance(headers, Mapping) else headers
+            given = {name.lower() for name, _ in pairs}
+            connection.putrequest(method, path, skip_host="host" in given, skip_accept_encoding=True)
+            for name, value in pairs:
+                connection.putheader(name, value)
+            data = body.encode() if isinstance(body, str) else body
+            if data is not None and not given & {"content-length", "transfer-encoding"}:
+                connection.putheader("content-length", str(len(data)))
+            connection.endheaders(data)
+            answer = connection.getresponse()
+            names = {name.lower(): value for name, value in answer.getheaders()}
+            return Response(answer.status, names, answer.read())
+        finally:
+            connection.close()
+
+    def rest(self, method: str, path: str, value: Any = None, **headers: str) -> Response:
+        body = None if value is None else json.dumps(value)
+        return self.request(method, path, body, {**JSON_HEADERS, **headers})
+
+    def rpc(self, method: str, params: Any = None, id: Any = 1, **headers: str) -> Response:
+        message = {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+        return self.rest("POST", "/mcp", message, **headers)
+
+    def call(self, tool: str, **arguments: Any) -> Response:
+        return self.rpc("tools/call", {"name": tool, "arguments": arguments})

@@ -9,6 +9,7 @@ keeps nothing.
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Mapping
@@ -24,11 +25,30 @@ UNKNOWN_KEY = KeyText("nobodyke", bytes(range(2, 34))).format()
 AGENTS = {KEY: "alice", OTHER_KEY: "bobby"}
 
 
+class Gate:
+    """Holds planned calls until it is opened, from any thread."""
+
+    def __init__(self) -> None:
+        self._open = threading.Event()
+        self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    def open(self) -> None:
+        self._open.set()
+        for loop, event in self._waiting:
+            loop.call_soon_threadsafe(event.set)
+
+    async def wait(self) -> None:
+        event = asyncio.Event()
+        self._waiting.append((asyncio.get_running_loop(), event))
+        if not self._open.is_set():
+            await event.wait()
+
+
 class RecordingRequester:
     """Satisfies `mesh.ports.Requester`.
 
     `plan(method, *outcomes)` decides what the next calls of a method do: a `HyphaeError` becomes the error of
-    the reply, another exception is raised, a `Reply` is returned, an `asyncio.Event` is waited for first.
+    the reply, another exception is raised, a `Reply` is returned, a `Gate` is waited for first.
     """
 
     def __init__(self) -> None:
@@ -54,7 +74,7 @@ class RecordingRequester:
             planned = self._plans[request.method]
             while planned:
                 outcome = planned.popleft()
-                if isinstance(outcome, asyncio.Event):
+                if isinstance(outcome, Gate):
                     await outcome.wait()
                     continue
                 if isinstance(outcome, HyphaeError):

@@ -6,7 +6,6 @@ connecting fail; FAKE_NOISE=1 prints, warns and logs as carelessly as it can.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
@@ -19,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from mcp_gateway.authentication import find_key
 from mcp_gateway.stdio import serve_stdio
 from mesh.ports import Requester
-from tests.support.recording_requester import RecordingRequester
+from tests.support.recording_requester import Gate, RecordingRequester
 
 
 async def connect() -> Requester:
@@ -31,7 +30,7 @@ async def connect() -> Requester:
         raise ConnectionRefusedError
     requester = RecordingRequester()
     if os.environ.get("FAKE_HANG"):
-        requester.plan("store", *(asyncio.Event() for _ in range(100)))
+        requester.plan("store", *(Gate() for _ in range(100)))
     return requester
 
 

@@ -1,0 +1,104 @@
+"""The official Python MCP client, as agents run it, over both transports, on a fake peer.
+
+In both modes of the client: `legacy` starts with `initialize`; `auto` probes for a newer era first and falls
+back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import httpx2
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.support.http_peer import HttpPeer
+from tests.support.recording_requester import KEY, UNKNOWN_KEY
+from tests.support.stdio_process import FAKE_PEER
+
+Mode = Literal["legacy", "auto"]
+MODES: list[Mode] = ["legacy", "auto"]
+STORE = {"content": "we retry payments ブ 👩‍👩‍👧", "cell_type": "Decision"}
+
+
+@contextlib.asynccontextmanager
+async def over_stdio(mode: Mode, key: str = KEY) -> AsyncIterator[Client]:
+    server = StdioServerParameters(command=sys.executable, args=[str(FAKE_PEER)], env={"HYPHAE_API_KEY": key})
+    async with Client(server, mode=mode) as client:
+        yield client
+
+
+@contextlib.asynccontextmanager
+async def over_http(mode: Mode, key: str = KEY) -> AsyncIterator[Client]:
+    with HttpPeer() as peer:
+        async with httpx2.AsyncClient(headers={"x-hyphae-key": key}) as http:
+            transport = streamable_http_client(f"http://127.0.0.1:{peer.port}/mcp", http_client=http)
+            async with Client(transport, mode=mode) as client:
+                yield client
+
+
+TRANSPORTS = [over_stdio, over_http]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS, ids=["stdio", "http"])
+@pytest.mark.parametrize("mode", MODES)
+def test_an_agent_lists_stores_recalls_and_reads_its_errors(transport: Any, mode: Mode) -> None:
+    async def run() -> None:
+        async with transport(mode) as client:
+            assert client.server_info.version == "9.9"
+            assert "drain_inbox" in (client.instructions or "")
+            listed = await client.list_tools()
+            assert listed.tools[0].name == "store"
+            assert len(listed.tools) == 11
+            assert all(tool.annotations is not None for tool in listed.tools)
+
+            stored = await client.call_tool("store", STORE)
+            assert not stored.is_error
+            node_id = stored.structured_content["node_id"]
+            assert json.loads(stored.content[0].text) == {"node_id": node_id}
+
+            found = await client.call_tool("recall", {"query": "payments", "k": "5", "include_content": True})
+            hit = found.structured_content["results"][0]
+            assert (hit["node_id"], hit["content"]) == (node_id, STORE["content"])
+
+            refused = await client.call_tool("store", {"content": "x"})
+            assert refused.is_error
+            assert refused.content[0].text.startswith("invalid: cell_type is missing")
+
+            with pytest.raises(MCPError) as caught:
+                await client.call_tool("get_scene", {"scene_id": "none"})
+            assert caught.value.error.code == 4040
+            assert caught.value.error.message.startswith("not_found: ")
+            assert caught.value.error.data == {"code": "not_found", "definite": True}
+
+            again = await client.call_tool("list_beacons", {})
+            assert again.structured_content == {"agent": "alice", "beacons": []}
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_fifty_calls_at_once_are_all_answered(mode: Mode) -> None:
+    async def run() -> None:
+        async with over_stdio(mode) as client:
+            calls = [client.call_tool("store", {**STORE, "content": f"cell {n}"}) for n in range(50)]
+            results = await asyncio.gather(*calls)
+            assert len({result.structured_content["node_id"] for result in results}) == 50
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def test_a_key_that_nobody_knows_is_an_error_that_says_so_over_stdio() -> None:
+    async def run() -> None:
+        async with over_stdio("legacy", UNKNOWN_KEY) as client:
+            assert len((await client.list_tools()).tools) == 11
+            with pytest.raises(MCPError, match=r"^unauthenticated: "):
+                await client.call_tool("list_beacons", {})
+
+    asyncio.run(asyncio.wait_for(run(), 60))

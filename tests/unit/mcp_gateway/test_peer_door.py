@@ -1,0 +1,152 @@
+"""How a stdio process finds its key and its peer, and what its requests say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mcp_gateway.calling import wall_ms
+from mcp_gateway.peer_door import PeerDoor
+from mcp_gateway.written_pages import WrittenPages
+from mesh.ports import Requester
+from proto.errors import Unauthenticated, Unavailable
+from proto.messages import KeyCredential
+from tests.support.recording_requester import KEY, OTHER_KEY, UNKNOWN_KEY, RecordingRequester
+
+MARK = b"12345678"
+
+
+class Site:
+    """A door with everything around it."""
+
+    def __init__(self, key: Callable[[], str] = lambda: KEY) -> None:
+        self.peer = RecordingRequester()
+        self.pages = WrittenPages()
+        self.failures: list[Exception] = []
+        self.connected = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.door = PeerDoor(self.connect, key, "billing", MARK, self.pages)
+
+    async def connect(self) -> Requester:
+        self.connected += 1
+        await self.gate.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.peer
+
+    async def ask(self, method: str = "list_beacons", within_ms: int = 5_000, **args: Any) -> Any:
+        return await self.door(method, args, wall_ms() + within_ms)
+
+
+def test_a_request_carries_key_mark_and_project() -> None:
+    async def run() -> None:
+        site = Site()
+        await site.ask("recall", query="x")
+        request = site.peer.requests[0]
+        assert request.credential == KeyCredential(KEY)
+        assert (request.mark, request.default_project, request.wrote) == (MARK, "billing", None)
+
+    asyncio.run(run())
+
+
+def test_a_drain_names_the_last_page_that_was_written_to_its_reader() -> None:
+    async def run() -> None:
+        site = Site()
+        await site.ask("drain_inbox")
+        site.pages.end("", site.pages.begin(""), "p1")
+        site.pages.end("ab", site.pages.begin("ab"), "p2")
+        await site.ask("drain_inbox")
+        await site.ask("drain_inbox", session_id="A-B")
+        await site.ask("close_session", session_id="AB")
+        assert [request.wrote for request in site.peer.requests] == ["", "p1", "p2", "p2"]
+
+    asyncio.run(run())
+
+
+def test_concurrent_first_calls_share_one_connection() -> None:
+    async def run() -> None:
+        site = Site()
+        replies = await asyncio.gather(*(site.ask() for _ in range(10)))
+        assert all(reply.error is None for reply in replies)
+        assert site.connected == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "failure", [Unavailable("no peer could be reached within 5 s."), ConnectionRefusedError()]
+)
+def test_a_failed_connection_is_an_error_of_the_call_and_tried_again(failure: Exception) -> None:
+    async def run() -> None:
+        site = Site()
+        site.failures.append(failure)
+        first = await site.ask()
+        assert (first.error.code, first.error.definite) == ("unavailable", True)
+        assert (await site.ask()).error is None
+        assert site.connected == 2
+
+    asyncio.run(run())
+
+
+def test_a_connection_that_takes_long_outlives_the_call_that_began_it() -> None:
+    async def run() -> None:
+        site = Site()
+        site.gate.clear()
+        assert (await site.ask(within_ms=0)).error.code == "unavailable"
+        site.gate.set()
+        assert (await site.ask()).error is None
+        assert site.connected == 1
+
+    asyncio.run(run())
+
+
+def test_a_missing_key_is_an_error_of_the_call_and_looked_for_again() -> None:
+    async def run() -> None:
+        found: list[str] = []
+
+        def key() -> str:
+            if not found:
+                raise Unauthenticated("no key.")
+            return found[0]
+
+        site = Site(key)
+        assert (await site.ask()).error.code == "unauthenticated"
+        assert site.connected == 0
+        found.append(KEY)
+        assert (await site.ask()).error is None
+
+    asyncio.run(run())
+
+
+def test_a_refused_key_is_looked_up_again_at_the_next_call() -> None:
+    async def run() -> None:
+        keys = [UNKNOWN_KEY, OTHER_KEY]
+        site = Site(lambda: keys.pop(0))
+        assert (await site.ask()).error.code == "unauthenticated"
+        assert (await site.ask()).error is None
+        assert (await site.ask()).error is None
+        assert keys == []
+
+    asyncio.run(run())
+
+
+def test_closing_releases_the_connection_or_stops_looking_for_one() -> None:
+    async def run() -> None:
+        site = Site()
+        await site.ask()
+        await site.door.close()
+        assert site.peer.closed
+        waiting = Site()
+        waiting.gate.clear()
+        asked = asyncio.create_task(waiting.ask())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await waiting.door.close()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    asyncio.run(run())
