@@ -251,7 +251,7 @@ class Replicator:
         now = self._clock_ms()
         deadline = self.engine.next_deadline(now)
         if deadline is not None:
-            self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
+            self._timer = self._loop.call_later(max(1, deadline - now) / 1000, self._on_timer)
 
     def _queue(self, publish: Publish) -> None:
         transport = self._bulk if publish.channel is Channel.PULL else self._live

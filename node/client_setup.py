@@ -102,8 +102,10 @@ def write_with_backup(target: Target, text: str) -> Path | None:
     path = Path(os.path.realpath(target.file))
     backup = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o755 if target.client.per_project else 0o700)
         mode = 0o644 if target.client.per_project else 0o600
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+            path.parent.chmod(0o755 if target.client.per_project else 0o700)
         if target.text is not None:
             mode = path.stat().st_mode & 0o777
             backup = _free_name(path)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
 from node.embedding import Embedder, Embedding
+from node.peer_config import PeerConfig
 from proto.errors import HyphaeError, Invalid, Unavailable
-
-if TYPE_CHECKING:
-    from node.peer import PeerConfig
 
 _log = structlog.get_logger(__name__)
 

@@ -204,11 +204,12 @@ class InboxProjection:
 
     def tell_of_replacements(self, cell: CellId, arrived_us: int) -> None:
         """Bring the `superseded` entries that concern a cell, as the old or the new one, up to date."""
-        pairs = self._db.execute(
+        pairs = database.rows(
+            self._db,
             "SELECT old, new FROM supersessions WHERE old=?1"
             " UNION SELECT old, new FROM supersessions WHERE new=?1",
-            (cell,),
-        ).fetchall()
+            cell,
+        )
         for old, new in pairs:
             self._tell(old, new, arrived_us)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import structlog
 
@@ -14,12 +13,10 @@ from mesh.nats_address import parse_nats_url, peer_reply_prefix
 from mesh.nats_transport import NatsTransport
 from node.data_directory import PeerDirectory
 from node.identity import Identity, save_identity
+from node.peer_config import PeerConfig
 from proto.errors import HyphaeError, Invalid, Unavailable
 from proto.ids import MeshId
 from proto.subjects import Subjects
-
-if TYPE_CHECKING:
-    from node.peer import PeerConfig
 
 _log = structlog.get_logger(__name__)
 

@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,43 +22,15 @@ from node.data_directory import PeerDirectory, RunFile
 from node.directory_lock import DirectoryLock, boot_id, now_text
 from node.identity import Identity, load_identity
 from node.joining import create_or_join
+from node.maintenance import rebuild, verify
+from node.peer_config import PeerConfig
 from node.peer_core import PeerCore
 from node.surfaces import Surfaces
-from node.version import version
 from proto.ids import format_base32
 
 _log = structlog.get_logger(__name__)
 
 HOUSEKEEPING_S = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class PeerConfig:
-    """How one peer is run.
-
-    Args:
-        nats_url: with credentials; None to use the remembered one, or to stand alone.
-        join_token: of a member, for a peer that belongs to no mesh yet.
-        use_nats: False to stand alone even if an address is remembered.
-        secrets_dir: where the first peer of a mesh writes the two bootstrap keys.
-        idle_exit_s: end after so long without a request; None to run on.
-        embed_threads: of the model; 0 to choose by the machine.
-    """
-
-    data_dir: Path
-    name: str = "peer-1"
-    nats_url: str | None = None
-    join_token: str | None = None
-    use_nats: bool = True
-    http_host: str = "127.0.0.1"
-    http_port: int = 0
-    secrets_dir: Path | None = None
-    model_dir: Path | None = None
-    embed_threads: int = 0
-    embedder: str = "onnx"
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
-    idle_exit_s: float | None = None
 
 
 async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], None]) -> int:
@@ -144,4 +115,4 @@ async def open_offline(data_dir: Path) -> AsyncIterator[Requester]:
         yield core.service
 
 
-__all__ = ["PeerConfig", "open_offline", "run_peer", "version"]
+__all__ = ["PeerConfig", "open_offline", "rebuild", "run_peer", "verify"]

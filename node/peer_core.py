@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -26,6 +26,7 @@ from node.faiss_index import FaissIndexes
 from node.heads_file import HeadsFile
 from node.identity import Identity
 from node.observability import Metrics
+from node.peer_config import PeerConfig
 from node.principals import KeyRing
 from node.reading import ReadPool
 from node.replica import Changes, Replica
@@ -38,9 +39,6 @@ from node.writer import LogReader, Writer
 from proto.errors import HyphaeError
 from proto.events import NO_HASH
 from proto.ids import PeerId, format_base32
-
-if TYPE_CHECKING:
-    from node.peer import PeerConfig
 
 _log = structlog.get_logger(__name__)
 

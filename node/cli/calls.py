@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from mcp_gateway.authentication import parse_key
 from mesh.ports import Requester
 from mesh.requester_http import HttpRequester
 from node.background import find_local_peer
@@ -113,6 +114,12 @@ async def _caller(where: Place, as_owner: bool, offline: bool) -> AsyncIterator[
         yield Caller(requester, key, project)
     finally:
         await requester.close()
+
+
+def key_id_of(where: Place) -> str:
+    """Return the id of the key that tools act as, or an empty text for the owner of the machine."""
+    read_key = configured_key(os.environ, where.config, read_settings_file(os.environ, where.config))
+    return parse_key(read_key()).id if read_key is not None else ""
 
 
 def no_peer(where: Place) -> Unavailable:

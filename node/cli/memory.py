@@ -11,7 +11,8 @@ import click
 
 from mcp_gateway.argument_kinds import CELL_TYPES
 from node.cli import output
-from node.cli.calls import Caller, call, talk
+from node.cli.calls import Caller, call, key_id_of, talk
+from node.cli.last_page import LastPage
 from node.cli.options import data_dir_option, json_option, place, without_absent
 from proto.errors import Invalid, Uncertain
 from proto.limits import CONTENT_BYTES, PAGE
@@ -127,7 +128,8 @@ def inbox(
 ) -> None:
     """Read what matched your beacons, and what replaced or contradicts what you know.
 
-    The mesh keeps your place: a page counts as read with the next call. With --json each page is one line.
+    The mesh keeps your place: what was shown counts as read at the next call. With --json each page is
+    one line.
 
     \b
     Examples:
@@ -138,18 +140,33 @@ def inbox(
     if everything and peek:
         raise click.UsageError("--all moves on and --peek does not; give one of them.")
     limit = PAGE if everything else limit
+    where = place(data_dir)
+    last = LastPage(where.config, where.url or str(where.data), key_id_of(where), rest["session_id"] or "")
     args = without_absent(limit=limit, advance=False if peek else None, **rest)
 
     async def pages(caller: Caller) -> None:
-        page = await caller.call("drain_inbox", args)
+        page = await _first_page(caller, args, last)
         _print_page(page, as_json)
-        while everything and page["remaining"]:
+        while everything and page["diffs"]:
             page = await caller.call("drain_inbox", {**args, "ack": page["cursor"]})
-            _print_page(page, as_json)
-        if everything and page["diffs"]:
-            await caller.call("drain_inbox", {**args, "ack": page["cursor"], "limit": 1, "advance": False})
+            if page["diffs"]:
+                _print_page(page, as_json)
+        if not peek:
+            last.shown(page["cursor"])
 
-    talk(place(data_dir), pages)
+    talk(where, pages)
+
+
+async def _first_page(caller: Caller, args: dict[str, Any], last: LastPage) -> dict[str, Any]:
+    """Drain, naming the page that was shown before; one that the mesh does not know is forgotten."""
+    shown = None if "ack" in args else last.cursor()
+    if shown is None:
+        return await caller.call("drain_inbox", args)
+    try:
+        return await caller.call("drain_inbox", {**args, "ack": shown})
+    except Invalid:
+        last.forget()
+        return await caller.call("drain_inbox", args)
 
 
 def _print_page(page: dict[str, Any], as_json: bool) -> None:
@@ -167,7 +184,9 @@ def _print_page(page: dict[str, Any], as_json: bool) -> None:
     if not page["diffs"]:
         output.print_text("Nothing new.")
     if page["remaining"]:
-        output.print_text(f"{page['remaining']} more: run it again.")
+        output.print_text(
+            f"{page['remaining']} more: run it again." if page["cursor"] else "Nothing was moved."
+        )
     if page.get("note"):
         output.note(page["note"])
 

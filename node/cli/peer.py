@@ -52,8 +52,12 @@ def list_peers(data_dir: Path | None, as_json: bool) -> None:
     rows = [
         [
             *(p["name"] + (" (asked)" if p.get("me") else ""), p["state"], p["peer_id"]),
-            *(", ".join(p.get("urls", [])), p.get("behind_events"), p.get("last_heard_at")),
+            *(", ".join(p.get("urls", [])), p.get("missing_events"), _ago(p.get("heard_ms_ago"))),
         ]
         for p in result["peers"]
     ]
-    output.print_table(["NAME", "STATE", "PEER", "URLS", "BEHIND", "LAST HEARD"], rows)
+    output.print_table(["NAME", "STATE", "PEER", "URLS", "BEHIND", "HEARD"], rows)
+
+
+def _ago(ms: int | None) -> str:
+    return "" if ms is None else f"{ms / 1000:.1f} s ago"

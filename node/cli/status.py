@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from node.cli.options import data_dir_option, json_option, place
 from proto.errors import HyphaeError
 
 WAIT_MS = 20_000
+PAGE_ENTRIES = 200
 DEGRADED = 1
 NOT_RUNNING = 4
 assert NOT_RUNNING in EXIT_CODES
@@ -37,7 +39,9 @@ def status(data_dir: Path | None, as_json: bool) -> int:
     async def ask(caller: Caller) -> dict[str, Any]:
         result = await caller.call("status", {})
         result["running"] = not caller.offline
-        if not caller.offline:
+        if caller.offline:
+            result["state"] = "stopped"
+        else:
             try:
                 result["peers"] = (await caller.call("peers", {}))["peers"]
             except HyphaeError as e:  # a key without admin, over a URL: the rest is still worth showing
@@ -70,15 +74,19 @@ def tail(data_dir: Path | None, as_json: bool, lines: int, after: int | None, no
       hyphae tail --after 0 --no-follow --json
     """
 
+    show = output.print_json if as_json else _print_entry
+
     async def watch(caller: Caller) -> None:
         position = after
         if position is None:
-            position = max(0, (await caller.call("status", {}))["events"] - lines)
+            position, past = await _past(caller, lines)
+            for entry in past:
+                show(entry)
         while True:
-            args = {"after": position, "limit": 100, "wait_ms": 0 if no_follow else WAIT_MS}
+            args = {"after": position, "limit": PAGE_ENTRIES, "wait_ms": 0 if no_follow else WAIT_MS}
             page = await caller.call("tail", args)
             for entry in page["entries"]:
-                output.print_json(entry) if as_json else _print_entry(entry)
+                show(entry)
             if no_follow and not page["entries"]:
                 return
             position = page["next"]
@@ -86,12 +94,27 @@ def tail(data_dir: Path | None, as_json: bool, lines: int, after: int | None, no
     talk(place(data_dir), watch, as_owner=True)
 
 
+async def _past(caller: Caller, lines: int) -> tuple[int, list[dict[str, Any]]]:
+    """Return the present position and the last entries before it.
+
+    Positions count all events, of which only some are shown: begin well before the present.
+    """
+    position = max(0, (await caller.call("status", {}))["events"] - 20 * lines - PAGE_ENTRIES)
+    past: deque[dict[str, Any]] = deque(maxlen=max(0, lines))
+    while True:
+        page = await caller.call("tail", {"after": position, "limit": PAGE_ENTRIES, "wait_ms": 0})
+        position = page["next"]
+        past.extend(page["entries"])
+        if not page["entries"]:
+            return position, list(past)
+
+
 def _print_status(s: dict[str, Any]) -> None:
     if not s["running"]:
         output.print_text("No peer runs here; this is what the data directory says.")
     rows = [
         ("peer", f"{s['name']}  {s['peer_id']}"),
-        ("mesh", f"{s['mesh_id']}  {s.get('peers_up', 0)} of {s.get('members', 0)} peers up"),
+        ("mesh", f"{s['mesh_id']}  {_members(s)}"),
         ("state", s["state"] + "".join(f"\n          {p}" for p in s.get("problems", []))),
         ("nats", s.get("nats", "down")),
         ("memories", f"{s['cells']}" + _unsearchable(s)),
@@ -107,9 +130,14 @@ def _print_status(s: dict[str, Any]) -> None:
     if s.get("peers"):
         output.print_text("")
         columns = [
-            [p["name"], p["state"], ", ".join(p.get("urls", [])), p.get("behind_events")] for p in s["peers"]
+            [p["name"], p["state"], ", ".join(p.get("urls", [])), p.get("missing_events")] for p in s["peers"]
         ]
         output.print_table(["PEER", "STATE", "URLS", "BEHIND"], columns)
+
+
+def _members(s: dict[str, Any]) -> str:
+    members = s.get("members", 0)
+    return f"{s.get('peers_up', 0)} of {members} peers up" if s["running"] else f"{members} peers"
 
 
 def _unsearchable(s: dict[str, Any]) -> str:

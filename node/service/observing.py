@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apsw
@@ -96,11 +96,15 @@ class ObservingOperations:
         return {"stopping": True}
 
 
-def verify(db: apsw.Connection, streams: list[StreamId]) -> dict[str, Any]:
+def verify(
+    db: apsw.Connection,
+    streams: list[StreamId],
+    progress: Callable[[int, int], None] = lambda _done, _of: None,
+) -> dict[str, Any]:
     """Return {ok, events, streams, first_bad?} of a log."""
     shown: list[dict[str, Any]] = []
     first_bad: dict[str, Any] | None = None
-    for stream in sorted(streams):
+    for done, stream in enumerate(sorted(streams), start=1):
         number, sequence, hash_ = database.row(
             db,
             "SELECT stream_no, head, head_hash FROM streams WHERE peer=? AND partition=? AND ordinal=?"
@@ -111,6 +115,7 @@ def verify(db: apsw.Connection, streams: list[StreamId]) -> dict[str, Any]:
         shown.append({"stream": format_stream(stream), "sequence": sequence, "hash": hash_.hex()})
         if bad is not None and first_bad is None:
             first_bad = {"stream": format_stream(stream), "sequence": bad.sequence, "why": bad.why}
+        progress(done, len(streams))
     return {
         "ok": first_bad is None,
         "events": sum(s["sequence"] for s in shown),

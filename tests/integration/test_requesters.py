@@ -38,7 +38,6 @@ from proto.messages import (
     encode_request,
 )
 from proto.subjects import Subjects
-from tests.support.http_peer import HttpPeer, Script
 from tests.support.rpc_peers import (
     KEY,
     MESH,
@@ -47,6 +46,7 @@ from tests.support.rpc_peers import (
     make_request,
     now_ms,
 )
+from tests.support.scripted_peer import Script, ScriptedPeer
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import until
 
@@ -57,11 +57,11 @@ FAST = NatsOptions(heartbeat_s=0.2, retry_s=0.02, retry_max_s=0.1)
 
 
 def _with_peer(
-    tmp_path: Path, scene: Callable[[HttpPeer, HttpRequester], Awaitable[None]], *scripts: Script
+    tmp_path: Path, scene: Callable[[ScriptedPeer, HttpRequester], Awaitable[None]], *scripts: Script
 ) -> None:
     async def run() -> None:
         for socket in (tmp_path / "peer.sock", None):
-            peer = HttpPeer(socket, list(scripts) or [Script()])
+            peer = ScriptedPeer(socket, list(scripts) or [Script()])
             await peer.start()
             requester = HttpRequester(peer.target, KEY)
             try:
@@ -74,7 +74,7 @@ def _with_peer(
 
 
 def test_a_request_arrives_as_it_was_and_its_reply_comes_back(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         request = Request("drain_inbox", {"limit": 5}, now_ms() + 9_000, None, b"12345678", "page", "web")
         reply = await requester.request(request)
         assert reply.unwrap() == {"method": "drain_inbox"}
@@ -91,7 +91,7 @@ def test_a_request_arrives_as_it_was_and_its_reply_comes_back(tmp_path: Path) ->
 def test_the_key_of_a_request_goes_before_that_of_the_requester_and_the_local_user_never_travels(
     tmp_path: Path,
 ) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         other = Request("whoami", {}, now_ms() + 9_000, KeyCredential("hyp_other_x"))
         await requester.request(other)
         assert peer.requests[0][0]["x-hyphae-key"] == "hyp_other_x"
@@ -105,7 +105,7 @@ def test_the_key_of_a_request_goes_before_that_of_the_requester_and_the_local_us
 
 
 def test_connections_are_kept_open_and_shared_one_call_at_a_time(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         for n in range(20):
             assert (await requester.request(make_request(query=str(n)))).error is None
         assert peer.connections == 1
@@ -121,7 +121,7 @@ def test_an_error_of_the_service_is_the_error_of_the_reply(tmp_path: Path) -> No
     async def refuse(_request: Request) -> Reply:
         return Reply(error=Overloaded("too much.", retry_after_ms=700))
 
-    async def scene(_peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(_peer: ScriptedPeer, requester: HttpRequester) -> None:
         error = await error_of(requester.request(make_request()))
         assert isinstance(error, Overloaded)
         assert (error.message, error.retry_after_ms) == ("too much.", 700)
@@ -143,7 +143,7 @@ def test_nobody_at_the_address_is_a_definite_failure_that_names_it(target: str) 
 
 @pytest.mark.parametrize("script", [Script(hang_up=True), Script(partial=True)])
 def test_a_connection_lost_after_sending_leaves_the_outcome_uncertain(tmp_path: Path, script: Script) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         error = await error_of(requester.request(make_request("store", idempotency_key="k")))
         assert isinstance(error, Uncertain)
         assert not error.definite
@@ -153,7 +153,7 @@ def test_a_connection_lost_after_sending_leaves_the_outcome_uncertain(tmp_path: 
 
 
 def test_a_call_on_a_stale_connection_is_sent_again_only_if_it_can_stand_it(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         for request, tries in (
             (make_request("recall"), 2),
             (make_request("store", idempotency_key="k"), 2),
@@ -173,14 +173,14 @@ def test_a_call_on_a_stale_connection_is_sent_again_only_if_it_can_stand_it(tmp_
 
 
 def test_a_stale_connection_that_began_to_answer_is_not_asked_again(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         assert (await requester.request(make_request())).error is None
         assert isinstance(await error_of(requester.request(make_request())), Uncertain)
         assert len(peer.requests) == 2
 
     async def run() -> None:
         for socket in (tmp_path / "peer.sock", None):
-            peer = HttpPeer(socket, [Script(), Script(partial=True), Script()])
+            peer = ScriptedPeer(socket, [Script(), Script(partial=True), Script()])
             await peer.start()
             requester = HttpRequester(peer.target)
             await scene(peer, requester)
@@ -191,7 +191,7 @@ def test_a_stale_connection_that_began_to_answer_is_not_asked_again(tmp_path: Pa
 
 
 def test_a_connection_that_the_peer_has_closed_meanwhile_is_not_used(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         assert (await requester.request(make_request())).error is None
         peer.hang_up()
         await until(lambda: not requester._idle[0].usable, "the hang-up is seen")
@@ -202,7 +202,7 @@ def test_a_connection_that_the_peer_has_closed_meanwhile_is_not_used(tmp_path: P
 
 
 def test_a_passed_deadline_is_uncertain_once_sent_and_frees_the_connection(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         late = await error_of(requester.request(make_request("store", left_ms=50)))
         assert isinstance(late, Uncertain)
         before = len(peer.requests)
@@ -218,7 +218,7 @@ def test_a_passed_deadline_is_uncertain_once_sent_and_frees_the_connection(tmp_p
 
 
 def test_cancelling_the_caller_closes_its_connection(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         asked = asyncio.create_task(requester.request(make_request()))
         await until(lambda: bool(peer.requests), "the request has arrived")
         asked.cancel()
@@ -230,7 +230,7 @@ def test_cancelling_the_caller_closes_its_connection(tmp_path: Path) -> None:
 
 
 def test_closing_fails_calls_in_flight_and_those_to_come(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         asked = asyncio.create_task(requester.request(make_request()))
         await until(lambda: bool(peer.requests), "the request has arrived")
         await requester.close()
@@ -262,7 +262,7 @@ def test_closing_fails_calls_in_flight_and_those_to_come(tmp_path: Path) -> None
 def test_a_status_without_a_reply_becomes_the_error_it_means(
     tmp_path: Path, status: int, kind: type[HyphaeError]
 ) -> None:
-    async def scene(_peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(_peer: ScriptedPeer, requester: HttpRequester) -> None:
         error = await error_of(requester.request(make_request()))
         assert type(error) is kind
         assert error.definite == (kind is not Uncertain)
@@ -273,7 +273,7 @@ def test_a_status_without_a_reply_becomes_the_error_it_means(
 def test_an_error_told_in_json_is_taken_over(tmp_path: Path) -> None:
     told = {"error": {"code": "forbidden", "message": "no scope write", "definite": True}}
 
-    async def scene(_peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(_peer: ScriptedPeer, requester: HttpRequester) -> None:
         error = await error_of(requester.request(make_request()))
         assert (type(error), error.message) == (Forbidden, "no scope write")
 
@@ -284,7 +284,7 @@ def test_an_error_told_in_json_is_taken_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", encode_request(make_request()), b"[" * 5_000])
 def test_what_is_no_reply_is_an_indefinite_defect(tmp_path: Path, body: bytes) -> None:
-    async def scene(_peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(_peer: ScriptedPeer, requester: HttpRequester) -> None:
         error = await error_of(requester.request(make_request()))
         assert isinstance(error, Internal)
         assert not error.definite
@@ -293,14 +293,14 @@ def test_what_is_no_reply_is_an_indefinite_defect(tmp_path: Path, body: bytes) -
 
 
 def test_a_provisional_response_is_passed_over(tmp_path: Path) -> None:
-    async def scene(_peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(_peer: ScriptedPeer, requester: HttpRequester) -> None:
         assert (await requester.request(make_request())).error is None
 
     _with_peer(tmp_path, scene, Script(early=True))
 
 
 def test_a_call_over_the_limit_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    async def scene(peer: HttpPeer, requester: HttpRequester) -> None:
+    async def scene(peer: ScriptedPeer, requester: HttpRequester) -> None:
         error = await error_of(requester.request(make_request("store", content="x" * 5_000_000)))
         assert isinstance(error, Invalid)
         assert peer.connections == 0
@@ -330,7 +330,7 @@ def test_a_key_that_fits_into_no_header_is_refused_and_not_shown(key: str) -> No
 
 def test_a_path_in_the_address_goes_before_the_path_of_the_call() -> None:
     async def run() -> None:
-        peer = HttpPeer(None)
+        peer = ScriptedPeer(None)
         await peer.start()
         requester = HttpRequester(peer.target + "/memory/")
         assert (await requester.request(make_request())).error is None

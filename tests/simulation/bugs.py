@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from mesh.contacts import Contact, Contacts
 from mesh.digests import Digest
+from mesh.effects import Effect
 from mesh.engine import Engine
 from mesh.live_feed import Intake, Sorted
 from mesh.ports import Segment
@@ -86,10 +87,10 @@ class _OptimisticEngine(Engine):
         self._pulls._contacts = self._contacts
 
 
-class _NeverPulling(Engine):
-    """Live events only."""
+class _DeafToPulls(Engine):
+    """Live events and digests only: nobody answers a pull."""
 
-    def _start_pulls(self, now: int) -> list:  # type: ignore[type-arg]
+    def receive_pull(self, data: bytes, now: int) -> list[Effect]:
         return []
 
 
@@ -98,5 +99,5 @@ BUGS: dict[str, Bug] = {
     "no epoch": Bug(log_class=_OneStreamForEver),
     "publish before fsync": Bug(process_class=_HastyProcess),
     "caught up on arrival": Bug(engine_class=_OptimisticEngine),
-    "no pulls": Bug(engine_class=_NeverPulling),
+    "pulls unanswered": Bug(engine_class=_DeafToPulls),
 }

@@ -12,6 +12,7 @@ from mesh.digests import decode_live, decode_pull
 from mesh.effects import Channel, Fork, Publish
 from mesh.ports import Head, Segment
 from mesh.segments import NOTHING, last_of, restore_events
+from proto.errors import ProtocolError
 from proto.events import NO_HASH
 from proto.streams import Position, StreamId
 from tests.simulation.process import Process
@@ -94,6 +95,12 @@ class Checks:
                 if not any(_covers(held, other.heads_at(then)) for other in world.of_peer(peer)):
                     self.find(f"G6: process {process.number} claims to have caught up and has not")
 
+    def anytime_tick_did_what_was_due(self, process: Process) -> None:
+        """G12: after a tick the next deadline lies ahead, or a peer would spin."""
+        due = process.engine.next_deadline(process.clock())
+        if due is not None and due <= process.clock():
+            self.find(f"G12: process {process.number} is due again at once after a tick")
+
     # -- finally
 
     def finally_streams_are_identical(self, world: World) -> None:
@@ -127,7 +134,12 @@ class Checks:
             if segment is None or segment.first != sequence + 1 or segment.previous != previous:
                 self.find(f"G3: process {process.number} has a hole before {end.sequence} of a stream")
                 return
-            for event in restore_events(segment):
+            try:
+                events = restore_events(segment)
+            except ProtocolError:
+                self.find(f"G3: process {process.number} holds an event at a place that is not its own")
+                return
+            for event in events:
                 position = event.header.position
                 if self._witness.setdefault(position, event.hash) != event.hash:
                     self.find(f"G10: process {process.number} holds another event at {position.sequence}")

@@ -189,4 +189,6 @@ class Process:
     def _tick(self, due: int) -> None:
         if due == self._due:
             self._due = None
-            self._do(self.engine.tick(self.clock(), _VITALS))
+            effects = self.engine.tick(self.clock(), _VITALS)
+            self.world.checks.anytime_tick_did_what_was_due(self)
+            self._do(effects)

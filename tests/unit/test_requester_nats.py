@@ -230,6 +230,28 @@ def test_a_hung_peer_is_left_for_another_only_by_calls_that_can_stand_it(
     over_loopback(scene)
 
 
+def test_a_call_that_must_not_be_repeated_is_given_all_its_time() -> None:
+    async def scene(peers: Peers) -> None:
+        asked: list[int] = []
+
+        async def handle(_request: Request, _args: bytes) -> Reply:
+            asked.append(1)
+            await asyncio.sleep(0.1)  # much longer than a peer is given for what may be repeated
+            return Reply(result={"done": True})
+
+        for peer in (PEER_A, PEER_B):
+            await peers.add(peer, handle)
+        requester = peers.requester(patience_s=0.01)
+        for peer in (PEER_A, PEER_B):
+            requester._peers.heard(MESH, peer, in_service=True, now_ms=now_ms())
+        reply = await ask_heard(peers, requester, make_request("drain_inbox"), PEER_A, PEER_B)
+        assert reply.unwrap() == {"done": True}
+        assert asked == [1]
+        await requester.close()
+
+    over_loopback(scene)
+
+
 def test_a_store_that_may_have_happened_on_one_peer_is_not_denied_by_a_busy_second() -> None:
     async def scene(peers: Peers) -> None:
         calls: list[int] = []

@@ -1,0 +1,228 @@
+"""The figures of the README's promises, each measured against its raw limit in one run."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from node.maintenance import rebuild
+from tests.benchmarks.matching import matching_ms
+from tests.benchmarks.peer_process import Agent, Mesh, mesh
+from tests.benchmarks.raw import RawLimits
+from tests.benchmarks.texts import QUESTIONS, memories
+
+ROUNDS = 12
+PER_ROUND = 10
+CELLS = 10_000
+DELIVERIES = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One row of the table.
+
+    Args:
+        holds: whether the bar is met; None for a figure without one.
+    """
+
+    what: str
+    value: str
+    bar: str
+    holds: bool | None
+    detail: str = ""
+
+
+def paired(product: Any, raw: Any, arguments: list[str]) -> tuple[float, float, list[float]]:
+    """Alternate rounds of product and raw calls, so that both see the same noise.
+
+    Returns:
+        Median ms of the product and of the raw limit, and the ratio of medians of each round.
+    """
+    products: list[float] = []
+    raws: list[float] = []
+    ratios: list[float] = []
+    work = iter(arguments * 1_000)
+    for _ in range(ROUNDS):
+        texts = [next(work) for _ in range(PER_ROUND)]
+        own = [_timed(product, t) for t in texts]
+        bare = [raw(t) for t in texts]
+        products += own
+        raws += bare
+        ratios.append(statistics.median(own) / statistics.median(bare))
+    return statistics.median(products), statistics.median(raws), ratios
+
+
+def _timed(call: Any, argument: str) -> float:
+    began = time.perf_counter()
+    call(argument)
+    return (time.perf_counter() - began) * 1000
+
+
+def single_peer(figures: list[Figure]) -> None:
+    """Store, recall, bulk, memory, second start and rebuild, on one peer."""
+    with tempfile.TemporaryDirectory(prefix="hyphae-bench-raw-") as name, mesh(1) as m:
+        raw = RawLimits(Path(name))
+        agent = m.agent(0)
+        agent.tool("store", {"content": "The first memory warms everything up.", "cell_type": "Fact"})
+        empty_mb = m.rss_mb(0)
+        figures.append(_store(agent, raw))
+        figures.append(_bulk(agent, raw, m))
+        full_mb = m.rss_mb(0)
+        figures.append(_memory(empty_mb, full_mb))
+        raw.fill_index(CELLS)
+        figures.append(_recall(agent, raw))
+        directory = m.directory / "peer-1"
+        m.operator(0).rest("GET", "/v1/status")
+        figures += _after_stop(m, directory)
+
+
+def _store(agent: Agent, raw: RawLimits) -> Figure:
+    texts = memories(ROUNDS * PER_ROUND, seed=1)
+    own, bare, ratios = paired(
+        lambda t: agent.tool("store", {"content": t, "cell_type": "Decision"}), raw.store_ms, texts
+    )
+    ratio = statistics.median(ratios)
+    return Figure(
+        "store over HTTP, one at a time, p50",
+        f"{ratio:.2f} x",
+        "<= 1.5 x (one raw embedding + one fsync commit)",
+        ratio <= 1.5,
+        f"{own:.1f} ms against {bare:.1f} ms",
+    )
+
+
+def _recall(agent: Agent, raw: RawLimits) -> Figure:
+    own, bare, ratios = paired(lambda q: agent.tool("recall", {"query": q}), raw.recall_ms, list(QUESTIONS))
+    ratio = statistics.median(ratios)
+    return Figure(
+        "recall over HTTP, 10,000 cells, hybrid, p50",
+        f"{ratio:.2f} x",
+        "<= 1.5 x (one raw query embedding + raw exact FAISS search)",
+        ratio <= 1.5,
+        f"{own:.1f} ms against {bare:.1f} ms",
+    )
+
+
+def _bulk(agent: Agent, raw: RawLimits, m: Mesh) -> Figure:
+    texts = memories(CELLS, seed=2)
+    stored = len(memories(ROUNDS * PER_ROUND))
+    sample = texts[:1_024]
+    bare = max(raw.texts_per_s(sample, batch) for batch in (8, 32))
+    own_rates = []
+    for start in range(0, CELLS - stored, 256):
+        cells = [{"content": t, "cell_type": "Fact"} for t in texts[start : start + 256]]
+        began = time.perf_counter()
+        agent.rest("POST", "/v1/nodes:bulk", {"cells": cells})
+        own_rates.append(len(cells) / (time.perf_counter() - began))
+    bare = statistics.median([bare, *(max(raw.texts_per_s(sample, b) for b in (8, 32)) for _ in range(2))])
+    own = statistics.median(own_rates)
+    return Figure(
+        "bulk store through REST",
+        f"{own / bare:.0%}",
+        ">= 85 % of raw embedding throughput",
+        own / bare >= 0.85,
+        f"{own:.0f} against {bare:.0f} texts/s",
+    )
+
+
+def _memory(empty_mb: float, full_mb: float) -> Figure:
+    return Figure(
+        "memory of a peer, empty / after a bulk store of 10,000",
+        f"{empty_mb:.0f} / {full_mb:.0f} MB",
+        "<= 250 / 350 MB",
+        empty_mb <= 250 and full_mb <= 350,
+    )
+
+
+def _after_stop(m: Mesh, directory: Path) -> list[Figure]:
+    """Copy the log aside and rebuild it, as the peer goes on."""
+    import shutil
+    import sqlite3
+
+    with tempfile.TemporaryDirectory(prefix="hyphae-bench-copy-") as name:
+        copy = Path(name) / "peer-1"
+        copy.mkdir()
+        source, target = sqlite3.connect(directory / "log.db"), sqlite3.connect(copy / "log.db")
+        source.backup(target)
+        target.close()
+        source.close()
+        shutil.copy(directory / "peer.json", copy)
+        shutil.copytree(directory / "secrets", copy / "secrets")
+        result = rebuild(copy, lambda _done, _of: None)
+    return [
+        Figure(
+            "rebuild of all projections from the log",
+            f"{result['events_per_s']:,} events/s",
+            ">= 5,000 events/s",
+            result["events_per_s"] >= 5_000,
+            f"{result['events']:,} events",
+        )
+    ]
+
+
+def delivery(figures: list[Figure]) -> None:
+    """From an acknowledged store on one peer to the listing in an inbox on another."""
+    with mesh(3) as m:
+        key = m.operator(0).rest("POST", "/v1/keys", {"agent": "reader"})["key"]
+        reader, author = m.agent(0, key), m.agent(1)
+        reader.tool("place_beacon", {"interest": "*"})
+        times = list(_deliveries(reader, author))
+    p50, p99 = statistics.median(times), statistics.quantiles(times, n=100)[98]
+    figures.append(
+        Figure(
+            "acknowledged store -> listed on another peer, p50 / p99",
+            f"{p50:.1f} / {p99:.1f} ms",
+            "<= 25 / 150 ms",
+            p50 <= 25 and p99 <= 150,
+            "the reader polls without a pause",
+        )
+    )
+
+
+def _deliveries(reader: Agent, author: Agent) -> Iterator[float]:
+    for n in range(DELIVERIES + 10):
+        author.tool("store", {"content": f"Delivery {n} of the benchmark.", "cell_type": "Fact"})
+        began = time.perf_counter()
+        while not reader.tool("drain_inbox", {})["diffs"]:
+            pass
+        if n >= 10:
+            yield (time.perf_counter() - began) * 1000
+
+
+def matching(figures: list[Figure]) -> None:
+    """One diff against 10,000 beacons, in batches."""
+    ms = matching_ms(beacons=10_000, diffs=640)
+    figures.append(
+        Figure("matching one diff against 10,000 beacons, in batches", f"{ms:.2f} ms", "<= 1 ms", ms <= 1.0)
+    )
+
+
+def gateway(figures: list[Figure]) -> None:
+    """Start and size of the stdio gateway, with nothing else running."""
+    from tests.benchmarks.gateway import start_ms_and_rss_mb
+
+    ms, mb = start_ms_and_rss_mb()
+    figures.append(
+        Figure(
+            "exec to `initialize` reply of `hyphae mcp serve`, median",
+            f"{ms:.0f} ms",
+            "<= 1,000 ms",
+            ms <= 1_000,
+        )
+    )
+    figures.append(Figure("memory of a stdio gateway", f"{mb:.0f} MB", "<= 80 MB", mb <= 80))
+
+
+ALL = {
+    "matching": matching,
+    "gateway": gateway,
+    "delivery": delivery,
+    "single": single_peer,
+}
+
+__all__ = ["ALL", "Figure"]
