@@ -51,6 +51,7 @@ class Calls:
         now_ms: wall clock in ms since 1970.
         sleep: waits for seconds.
         new_key: makes an idempotency key.
+        attempts: how often a store is tried at most.
     """
 
     def __init__(
@@ -59,11 +60,13 @@ class Calls:
         now_ms: Callable[[], int] = wall_ms,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         new_key: Callable[[], str] = new_idempotency_key,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self._call_ms = call_ms
         self._now_ms = now_ms
         self._sleep = sleep
         self._new_key = new_key
+        self._attempts = attempts
 
     async def call(self, spec: CallSpec, args: Mapping[str, Any], door: Door) -> Reply:
         """Return the reply of the service, at the latest when the time of the call is over.
@@ -96,7 +99,7 @@ class Calls:
             if error is None:
                 return reply
             in_doubt = in_doubt or not error.definite
-            wait_ms = _wait_ms(error, attempt)
+            wait_ms = _wait_ms(error, attempt) if attempt < self._attempts else None
             away = error.code == "unavailable" and error.definite and error.retry_after_ms is None
             end_ms = min(deadline_ms, begun_ms + AWAY_MS) if away else deadline_ms
             if wait_ms is None or self._now_ms() + wait_ms >= end_ms:
@@ -115,7 +118,7 @@ class Calls:
 
 def _wait_ms(error: HyphaeError, attempt: int) -> int | None:
     """Return how long to wait before the next attempt, or None where another one cannot help."""
-    if error.code not in {"unavailable", "overloaded"} or attempt >= ATTEMPTS:
+    if error.code not in {"unavailable", "overloaded"}:
         return None
     if error.retry_after_ms is not None:
         return max(error.retry_after_ms, BACKOFF_MS)

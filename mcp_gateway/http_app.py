@@ -23,6 +23,7 @@ from mcp_gateway.http_mcp import refuse as refuse_mcp
 from mesh.ports import Requester
 from proto.errors import Forbidden, HyphaeError, Internal, NotFound, Unauthenticated
 
+ATTEMPTS = 2  # the caller is one hop away and sees the retry hint itself; waiting here would pile up requests
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _log = structlog.get_logger(__name__)
@@ -56,7 +57,7 @@ def build_app(
         ValueError: an entry of the allow lists is no host or origin.
     """
     guard = build_guard(allowed_hosts, allowed_origins, checks_host=not local_user)
-    return HttpApp(requester, guard, ready, metrics, local_user, version, calls or Calls())
+    return HttpApp(requester, guard, ready, metrics, local_user, version, calls or Calls(attempts=ATTEMPTS))
 
 
 class HttpApp:

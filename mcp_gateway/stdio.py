@@ -117,7 +117,7 @@ class StdioServer:
         while (lines := await self._reader.next()) is not None and not self._hurry:
             for line in lines:
                 self._take(line)
-            await self._writer.room()
+            await self._writer.room(self._reader.ended)
         await self._finish()
 
     def _stop(self) -> None:

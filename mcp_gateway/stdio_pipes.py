@@ -58,11 +58,14 @@ class LineReader:
     Args:
         fd: to read from; closed by nobody here.
         loop: on which `next` is awaited.
+
+    `ended` is done once the input has ended or `stop` was called, even while lines wait to be fetched.
     """
 
     def __init__(self, fd: int, loop: asyncio.AbstractEventLoop) -> None:
         self._fd = fd
         self._loop = loop
+        self.ended: asyncio.Future[bool] = loop.create_future()
         self._queue: asyncio.Queue[Lines | None] = asyncio.Queue()
         self._room = threading.Semaphore(CHUNKS_AHEAD)
         self._thread = threading.Thread(target=self._run, name="stdin", daemon=True)
@@ -73,6 +76,8 @@ class LineReader:
     def stop(self) -> None:
         """Make `next` return None, as at the end of the input.  Called on the loop."""
         self._queue.put_nowait(None)
+        if not self.ended.done():
+            self.ended.set_result(True)
 
     async def next(self) -> Lines | None:
         """Return the lines of one chunk, or None at the end of the input."""
@@ -92,9 +97,9 @@ class LineReader:
                 break
             self._post(splitter.feed(chunk))
         self._post(splitter.finish())
-        self._post(None)
+        _on_loop(self._loop, self.stop)
 
-    def _post(self, lines: Lines | None) -> None:
+    def _post(self, lines: Lines) -> None:
         _on_loop(self._loop, partial(self._queue.put_nowait, lines))
 
 
@@ -128,10 +133,10 @@ class MessageWriter:
         self._queue.put((message + b"\n", done))
         return done
 
-    async def room(self) -> None:
-        """Wait until the client has taken enough of what was written."""
-        while self._backlog_bytes > BACKLOG_BYTES and not self._broken:
-            await asyncio.wait(set(self._waiting), return_when=asyncio.FIRST_COMPLETED)
+    async def room(self, ended: asyncio.Future[bool]) -> None:
+        """Wait until the client has taken enough of what was written, or the end has come."""
+        while self._backlog_bytes > BACKLOG_BYTES and not self._broken and not ended.done():
+            await asyncio.wait({*self._waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
 
     async def flush(self, timeout_s: float) -> None:
         """Wait until everything is written, or the time is over."""

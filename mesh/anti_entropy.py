@@ -172,7 +172,7 @@ class Pulls:
             self._leave_alone(flight.sender, now)
             return []
         self._back_off.pop(flight.sender, None)
-        stuck = {s.peer for s, h in flight.heads.items() if s in self.forked}
+        stuck = {stream.peer for stream in self.forked}
         for peer, state in flight.states.items():
             if peer in stuck:
                 self._hopeless.setdefault(flight.sender, {})[peer] = state

@@ -322,7 +322,9 @@ class Engine:
 
     def _forks(self, places: Iterable[tuple[StreamId, int]]) -> list[Effect]:
         new = [(stream, sequence) for stream, sequence in places if stream not in self._pulls.forked]
-        self._pulls.forked.update(stream for stream, _ in new)
+        for stream, _ in new:
+            self._pulls.forked.add(stream)
+            self._heads.doubt(stream.peer)
         return [Fork(stream, sequence) for stream, sequence in new]
 
     def _start_pulls(self, now: int) -> list[Effect]:

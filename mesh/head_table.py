@@ -77,6 +77,10 @@ class HeadTable:
         if state not in known:
             known.append(state)
 
+    def doubt(self, peer: PeerId) -> None:
+        """Take back what was known of a peer: one of its streams is forked, so hashes no longer tell."""
+        self._known.pop(peer, None)
+
     def knows(self, peer: PeerId, state: bytes) -> bool:
         """Tell whether all that a hash stands for is certainly held here."""
         return state == self.state_of(peer) or state in self._known.get(peer, ())

@@ -115,12 +115,12 @@ class LoopbackTransport:
     async def request(self, subject: str, body: bytes, timeout_s: float) -> bytes:
         with self._replies.expect() as (token, answer):
             if not self._send(subject, body, f"{self._inbox_prefix}.{token}"):
-                raise Unavailable("Nobody serves this subject; nothing was executed.")
+                raise Unavailable("nobody serves this subject; nothing was executed.")
             try:
                 async with asyncio.timeout(timeout_s):
                     return await answer
             except TimeoutError:
-                raise Uncertain(f"No answer within {timeout_s:.1f} s; it may have been executed.") from None
+                raise Uncertain(f"no answer within {timeout_s:.1f} s; it may have been executed.") from None
 
     async def close(self) -> None:
         if self in self._loopback.transports:
@@ -152,14 +152,14 @@ class LoopbackTransport:
         if self._up.is_set():
             self._up.clear()
             self.counters.losses += lost
-            self._replies.fail_all(Uncertain("The connection was lost; it may have been executed."))
+            self._replies.fail_all(Uncertain("the connection was lost; it may have been executed."))
             self._tell(1)
 
     def _send(self, subject: str, body: bytes, reply: str) -> bool:
         check_body(body)
         check_subject(subject, literal=True)
         if not self._up.is_set():
-            raise Unavailable("The loopback is away; nothing was sent.")
+            raise Unavailable("the loopback is away; nothing was sent.")
         self.counters.published += 1
         return self._loopback.deliver(subject, reply, body)
 

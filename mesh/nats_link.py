@@ -143,7 +143,7 @@ class NatsLink:
 
     def _usable(self) -> Client:
         if self._client is None or self.lost.is_set() or not self._client.is_connected:
-            raise Unavailable("The connection to NATS is down; nothing was sent.")
+            raise Unavailable("the connection to NATS is down; nothing was sent.")
         return self._client
 
     async def _guarded(self, call: Callable[[], Awaitable[Any]]) -> Any:
@@ -158,7 +158,7 @@ class NatsLink:
         except errors.BadSubjectError as error:
             raise ProtocolError("a subject is empty or holds a space or a stray wildcard") from error
         except (errors.Error, OSError) as error:
-            raise Unavailable(f"The connection to NATS is down ({_in_words(error)}).") from error
+            raise Unavailable(f"the connection to NATS is down ({_in_words(error)}).") from error
 
     async def discard(self, *, flush: bool) -> None:
         """Be rid of the connection within about a second, whatever state it is in.  Never raises.

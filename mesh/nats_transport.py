@@ -153,7 +153,7 @@ class NatsTransport:
                 async with asyncio.timeout(timeout_s):
                     return await answer
             except TimeoutError:
-                raise Uncertain(f"No answer within {timeout_s:.1f} s; it may have been executed.") from None
+                raise Uncertain(f"no answer within {timeout_s:.1f} s; it may have been executed.") from None
 
     async def close(self) -> None:
         self._closed = True
@@ -256,7 +256,7 @@ class NatsTransport:
     def _on_reply(self, subject: str, _reply: str, body: bytes, nobody: bool) -> None:
         token = subject.rpartition(".")[2]
         if nobody:
-            self._replies.fail(token, Unavailable("Nobody serves this subject; nothing was executed."))
+            self._replies.fail(token, Unavailable("nobody serves this subject; nothing was executed."))
         else:
             self._replies.resolve(token, body)
 
@@ -278,7 +278,7 @@ class NatsTransport:
         self._up.clear()
         if not self._closed:
             self.counters.losses += 1
-        self._replies.fail_all(Uncertain("The connection to NATS was lost; it may have been executed."))
+        self._replies.fail_all(Uncertain("the connection to NATS was lost; it may have been executed."))
         self._tell("down")
 
     def _note_failure(self, reason: str) -> None:

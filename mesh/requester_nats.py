@@ -164,7 +164,8 @@ class NatsRequester:
                 continue
             except Unavailable as error:
                 self._peers.suspect(mesh, peer, self._now_ms())
-                failure = error
+                away = Unavailable("no peer that is heard takes requests; nothing was executed.")
+                failure = away if self._transport.connected else error
                 continue
             if isinstance(reply.error, Overloaded) and another:
                 failure = reply.error

@@ -70,7 +70,7 @@ class Page:
         """Return what to read next, or None when the page is full or complete."""
         if not self._waiting:
             return None
-        if self._room < _ROOM_MIN:
+        if self._segments and self._room < _ROOM_MIN:
             self._more = True
             return None
         stream, first = self._waiting[0]

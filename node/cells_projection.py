@@ -8,7 +8,7 @@ its transaction.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apsw
 
@@ -54,6 +54,7 @@ class CellsProjection:
 
     def __init__(self, db: apsw.Connection, lexical: LexicalIndex, space: str) -> None:
         self._db, self._lexical, self._space = db, lexical, space
+        self._last_no: int = database.value(db, "SELECT ifnull(max(cell_no), 0) FROM cells")
 
     def store(self, logged: Logged, payload: CellStored) -> tuple[Judged, list[CellChange], list[int]]:
         """Fold one event.
@@ -63,19 +64,19 @@ class CellsProjection:
         """
         header = logged.event.header
         held = database.row(self._db, "SELECT cell_no, local FROM cells WHERE cell=?", payload.cell)
-        cell_no = (
-            int(held[0])
-            if held
-            else int(database.value(self._db, "SELECT ifnull(max(cell_no),0)+1 FROM cells"))
-        )
+        if held is None:
+            self._last_no += 1
+        cell_no = self._last_no if held is None else int(held[0])
         judged = as_judged(logged, payload, cell_no)
         self._db.execute(
             "INSERT INTO cell_events VALUES(?,?,?,?,?)",
             (logged.local, cell_no, logged.stream_no, header.sequence, header.tenant),
         )
         changes: list[CellChange] = []
+        replaced = True  # a second event of a cell: look, it is rare
         if held is None or self._is_earlier(logged, int(held[1])):
             changes.append(self._write(logged, payload, judged, replaces=held is not None))
+            replaced = changes[0].superseded
         hidden: list[int] = []
         if payload.supersedes is not None:
             self._db.execute(
@@ -85,7 +86,8 @@ class CellsProjection:
             self._db.execute("UPDATE cells SET superseded=1 WHERE cell=?", (payload.supersedes,))
             old = database.value(self._db, "SELECT cell_no FROM cells WHERE cell=?", payload.supersedes)
             hidden = [] if old is None else [int(old)]
-        return judged, changes, hidden
+        linked = replace(judged, replaces=payload.supersedes is not None, replaced=replaced)
+        return linked, changes, hidden
 
     def _is_earlier(self, logged: Logged, held_local: int) -> bool:
         held = read_logged(self._db, held_local).event.header

@@ -17,6 +17,7 @@ class IdentityProjection:
     def __init__(self, db: apsw.Connection, mesh: MeshId) -> None:
         self._db = db
         self._mesh = mesh
+        self._known: set[bytes] = set()  # agents whose row was written; dropped with this object on a rollback
 
     def join(self, logged: Logged, payload: PeerJoined) -> None:
         self._db.execute(
@@ -57,4 +58,7 @@ class IdentityProjection:
         )
 
     def know_agent(self, tenant: TenantId, name: str) -> None:
-        self._db.execute("INSERT OR IGNORE INTO agents VALUES(?,?,?)", (agent_id(tenant, name), tenant, name))
+        agent = agent_id(tenant, name)
+        if agent not in self._known:
+            self._known.add(agent)
+            self._db.execute("INSERT OR IGNORE INTO agents VALUES(?,?,?)", (agent, tenant, name))

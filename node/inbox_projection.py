@@ -27,12 +27,20 @@ BATCH = 64  # diffs in one matrix product
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A cell event ready to be matched."""
+    """A cell event ready to be matched.
+
+    Args:
+        values: int8 values as float32[dim]; norm: the sum of their squares.
+        replaces: the cell supersedes another.
+        replaced: another supersedes it, as far as is known.
+    """
 
     diff: Diff
     space: str | None
     values: Floats | None
     norm: int
+    replaces: bool = False
+    replaced: bool = False
 
 
 def as_judged(logged: Logged, payload: CellStored, cell_no: int) -> Judged:
@@ -90,7 +98,8 @@ class InboxProjection:
             for (judged, arrived_us), by_agent in zip(batch, found, strict=True):
                 for agent, hits in by_agent.items():
                     self._merge(judged.diff, agent, hits, arrived_us)
-                self.tell_of_replacements(judged.diff.cell, arrived_us)
+                if judged.replaces or judged.replaced:
+                    self.tell_of_replacements(judged.diff.cell, arrived_us)
 
     def _matches(self, batch: Sequence[Judged]) -> list[dict[AgentId, list[Match]]]:
         out: list[dict[AgentId, list[Match]]] = [defaultdict(list) for _ in batch]

@@ -20,11 +20,13 @@ import onnxruntime  # type: ignore[import-untyped]
 from tokenizers import Tokenizer
 
 from node.embedding import TOKENS_MAX, Floats
+from node.onnx_graph import look_up_before_widening
 from proto.errors import Internal, Invalid, Unavailable
 
 MODEL_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
 TOKENIZER_SHA256: Final = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 DIMENSIONS: Final = 384  # of the default model
+_WORD_TABLE: Final = "inner.embeddings.word_embeddings.weight"  # its name there
 
 _PIECE_CHARS: Final = 4_096  # a first look at long text: some 900 tokens of English
 
@@ -89,7 +91,9 @@ class OnnxModel:
         model_sha256 = _checked(files.model, files.model_sha256)
         try:
             self._tokenizer = Tokenizer.from_file(str(files.tokenizer))
-            self._session = _open_session(files.model, threads, spinning)
+            model = look_up_before_widening(files.model.read_bytes(), _WORD_TABLE)
+            self._session = _open_session(model, threads, spinning)
+            del model
         except Exception as error:  # both libraries raise classes of their own, some of them bare Exception
             raise Unavailable(
                 f"the embedding model in {files.model.parent} cannot be loaded: {error}"
@@ -167,7 +171,7 @@ def _checked(path: Path, expected: str | None) -> str:
     return actual
 
 
-def _open_session(path: Path, threads: int, spinning: bool) -> onnxruntime.InferenceSession:
+def _open_session(model: bytes, threads: int, spinning: bool) -> onnxruntime.InferenceSession:
     """Open the model so that memory stays small at the same speed.
 
     Memory patterns are kept per shape of input, and the arena grows by powers of two: after 1,500 texts of
@@ -180,7 +184,9 @@ def _open_session(path: Path, threads: int, spinning: bool) -> onnxruntime.Infer
     options.log_severity_level = 3
     options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")
     provider = ("CPUExecutionProvider", {"arena_extend_strategy": "kSameAsRequested"})
-    return onnxruntime.InferenceSession(str(path), options, providers=[provider])
+    session = onnxruntime.InferenceSession(model, options, providers=[provider])
+    session._model_bytes = b""  # it keeps 23 MB for changing providers, which never happens here
+    return session
 
 
 def _return_freed_memory() -> None:

@@ -217,6 +217,9 @@ class Supervisor:
             process.kill()
             process.close()
         await self._nats.stop()
+        for peer in self._mesh.peers():
+            if peer.holder() is None:  # one that was killed could not remove it itself
+                peer.remove_run_file()
         for path in (self._mesh.up_file, self._mesh.invitation):
             remove(path)
 

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import re
 import uuid
+from functools import lru_cache
 from typing import NewType
 
 from proto.errors import Invalid
@@ -44,11 +45,13 @@ def derive(kind: str, *parts: bytes) -> bytes:
     return digest(kind, *parts)[:ID_BYTES]
 
 
+@lru_cache(4096)
 def tenant_id(mesh: MeshId, name: str) -> TenantId:
     """Return the id of a tenant of this mesh."""
     return TenantId(derive("tenant", mesh, name.encode()))
 
 
+@lru_cache(65_536)
 def agent_id(tenant: TenantId, name: str) -> AgentId:
     """Return the id of an agent of this tenant."""
     return AgentId(derive("agent", tenant, name.encode()))

@@ -231,12 +231,12 @@ def test_on_the_peer_s_own_socket_no_key_means_its_user(local: HttpPeer) -> None
 
 
 def test_on_the_peer_s_own_socket_a_key_counts_when_it_is_sent(local: HttpPeer) -> None:
-    local.rest("GET", "/v1/status")
-    assert local.requester.requests[-1].credential == KeyCredential(KEY)
-    assert local.rest("GET", "/v1/status", **{"x-hyphae-key": UNKNOWN_KEY}).status == 401
     signed = SignedCredential("abcdefgh", b"n" * 16, b"s" * 64)
+    local.rest("GET", "/v1/status")
+    assert local.rest("GET", "/v1/status", **{"x-hyphae-key": UNKNOWN_KEY}).status == 401
     wire(local, Request("recall", {"query": "x"}, later(), signed), {})
-    assert local.requester.requests[-1].credential == signed
+    credentials = [request.credential for request in local.requester.requests]
+    assert credentials == [KeyCredential(KEY), KeyCredential(UNKNOWN_KEY), signed]
 
 
 def test_a_foreign_origin_is_refused_on_the_socket_too(local: HttpPeer) -> None:

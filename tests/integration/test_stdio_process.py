@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from tests.support.recording_requester import KEY
@@ -231,6 +231,7 @@ def test_nothing_but_answers_is_ever_written_to_stdout() -> None:
     assert [json.loads(line)["jsonrpc"] for line in server.lines] == ["2.0", "2.0"]
     for noise in (b"said on stdout", b"a warning", b"a child speaks"):
         assert noise in server.stderr
+    assert KEY.encode() not in server.stderr
 
 
 def test_the_end_of_the_input_ends_the_process_after_what_was_read_is_answered() -> None:
@@ -300,6 +301,31 @@ def test_a_client_that_does_not_read_for_a_while_loses_nothing() -> None:
     process.stdin.close()
     assert process.wait(EXIT_S) == 0
     assert ids == list(range(200))
+
+
+@pytest.mark.parametrize("ending", ["end of input", "signal"])
+def test_the_process_ends_while_nobody_takes_its_answers(ending: str) -> None:
+    read_fd, write_fd = os.pipe()
+    process = subprocess.Popen(
+        [sys.executable, str(FAKE_PEER)],
+        stdin=subprocess.PIPE,
+        stdout=write_fd,
+        stderr=subprocess.DEVNULL,
+        env={"PATH": os.environ.get("PATH", ""), **ENV},
+    )
+    os.close(write_fd)
+    assert process.stdin is not None
+    lists = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n' * 1000  # 10 MB of answers
+    process.stdin.write(lists)
+    process.stdin.flush()
+    os.read(read_fd, 1)  # it has begun to answer
+    if ending == "signal":
+        process.send_signal(signal.SIGTERM)
+    else:
+        process.stdin.close()
+    assert process.wait(EXIT_S) == 0
+    process.stdin.close()
+    os.close(read_fd)
 
 
 def test_the_process_ends_when_its_parent_is_killed() -> None:

@@ -62,11 +62,15 @@ class HttpPeer:
             version="9.9",
             **options,
         )
-        self._socket = socket.socket(socket.AF_INET if socket_path is None else socket.AF_UNIX)
-        self._socket.bind(("127.0.0.1", 0) if socket_path is None else str(socket_path))
+        if socket_path is None:  # named as TCP, or the event loop leaves Nagle's algorithm on: 40 ms a call
+            self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            self._socket.bind(("127.0.0.1", 0))
+        else:
+            self._socket = socket.socket(socket.AF_UNIX)
+            self._socket.bind(str(socket_path))
         self.port: int = 0 if socket_path is not None else self._socket.getsockname()[1]
         self._server = uvicorn.Server(
-            uvicorn.Config(app, lifespan="on", access_log=False, log_config=None, http="httptools")
+            uvicorn.Config(app, lifespan="off", access_log=False, log_config=None, http="httptools")
         )
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
 

@@ -128,5 +128,5 @@ class StdioProcess:
 
     def _collect_stderr(self) -> None:
         assert self.process.stderr is not None
-        while chunk := self.process.stderr.read1(4096):
+        while chunk := os.read(self.process.stderr.fileno(), 4096):
             self.stderr += chunk

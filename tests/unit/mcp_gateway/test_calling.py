@@ -92,6 +92,10 @@ def test_attempts_are_bounded_in_number_and_time() -> None:
     slow = Scripted(Uncertain("lost."), took_ms=10_000)
     error_of(slow.call())
     assert slow.now_ms - 1_000_000 <= 31_000
+    few = Scripted(Overloaded("full."))
+    calls = Calls(30_000, lambda: few.now_ms, few.sleep, lambda: "kabc", attempts=2)
+    error_of(asyncio.run(calls.call(TOOLS["store"], ARGS, few.door)))
+    assert len(few.asked) == 2
     late = Scripted(Overloaded("full.", retry_after_ms=60_000))
     error_of(late.call())
     assert late.slept == []
