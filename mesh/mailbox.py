@@ -39,10 +39,13 @@ class Mailbox:
         self._bytes = 0
         self._dropped = self._failed = 0
         self._arrived = asyncio.Event()
+        self._closed = False
         self._task = asyncio.create_task(self._hand_over(), name=f"mailbox {subject}")
 
     def offer(self, subject: str, reply: str, body: bytes) -> None:
         """Queue a message, or drop and count it when the queue is full.  Never blocks, never raises."""
+        if self._closed:
+            return
         self._counters.received += 1
         if len(self._waiting) >= self._messages_max or self._bytes + len(body) > self._bytes_max:
             self._drop()
@@ -53,6 +56,7 @@ class Mailbox:
 
     async def close(self) -> None:
         """Drop what waits and cancel the message being handled."""
+        self._closed = True  # a handler may swallow its cancellation
         self._waiting.clear()
         self._bytes = 0
         self._task.cancel()
@@ -72,7 +76,7 @@ class Mailbox:
         self._failed += 1
 
     async def _hand_over(self) -> None:
-        while True:
+        while not self._closed:
             while self._waiting:
                 message = self._waiting.popleft()
                 self._bytes -= len(message[2])
@@ -81,4 +85,5 @@ class Mailbox:
                 except Exception as error:  # noqa: BLE001 - one bad message must not end the subscription
                     self._note_failure(error)
             self._arrived.clear()
-            await self._arrived.wait()
+            if not self._closed:
+                await self._arrived.wait()

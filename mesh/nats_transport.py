@@ -26,6 +26,7 @@ from proto.errors import HyphaeError, Invalid, Overloaded, Unavailable, Uncertai
 
 _log = structlog.get_logger(__name__)
 _NEIGHBOURS_MAX = 32
+_CANCEL_AGAIN_S = 2.0  # longer than sending what is queued may take
 
 Urls = str | Sequence[str] | Callable[[], Sequence[str]]
 
@@ -157,9 +158,9 @@ class NatsTransport:
 
     async def close(self) -> None:
         self._closed = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        while self._task is not None and not self._task.done():
+            self._task.cancel()  # the client can swallow it: before Python 3.12 `wait_for` does, by chance
+            await asyncio.wait([self._task], timeout=_CANCEL_AGAIN_S)
         await asyncio.gather(*(s.mailbox.close() for s in self._subscriptions))
         self._subscriptions.clear()
         self.last_error = "closed"
@@ -175,9 +176,9 @@ class NatsTransport:
         return self._link
 
     async def _run(self) -> None:
-        """Make one connection after another until cancelled."""
+        """Make one connection after another until closed."""
         failures = 0
-        while True:
+        while not self._closed:
             connects = self.counters.connects
             try:
                 await self._live_once()
@@ -202,6 +203,8 @@ class NatsTransport:
         flush = False
         try:
             await link.open(self._options.connect_timeout_s)
+            if self._closed:
+                raise Unavailable("closed")
             self._link = link
             await self._keep(link)
         except asyncio.CancelledError:

@@ -18,7 +18,7 @@ from node.inbox_projection import Judged, as_judged
 from node.lexical_index import LexicalIndex
 from node.sqlite_log import Logged, read_logged
 from proto.ids import AgentId, TenantId
-from proto.payloads import CellStored
+from proto.payloads import CellStored, decode_payload
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,7 @@ class CellsProjection:
         searchable = judged.values is not None and judged.space == self._space
         superseded = database.row(self._db, "SELECT 1 FROM supersessions WHERE old=?", diff.cell) is not None
         if replaces:
-            self._db.execute("DELETE FROM cells WHERE cell_no=?", (diff.cell_no,))
-            self._lexical.remove(header.tenant, diff.cell_no)
+            self._forget(header.tenant, diff.cell_no)
         self._db.execute(
             "INSERT INTO cells VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
             (
@@ -139,3 +138,11 @@ class CellsProjection:
             superseded,
             replaces,
         )
+
+    def _forget(self, tenant: TenantId, cell_no: int) -> None:
+        """Take out the row and the words of a later event of the same cell."""
+        local = database.value(self._db, "SELECT local FROM cells WHERE cell_no=?", cell_no)
+        held = decode_payload("CellStored", read_logged(self._db, local).event.payload or b"")
+        if isinstance(held, CellStored):
+            self._lexical.remove(tenant, cell_no, held.content)
+        self._db.execute("DELETE FROM cells WHERE cell_no=?", (cell_no,))

@@ -17,7 +17,9 @@ class IdentityProjection:
     def __init__(self, db: apsw.Connection, mesh: MeshId) -> None:
         self._db = db
         self._mesh = mesh
-        self._known: set[bytes] = set()  # agents whose row was written; dropped with this object on a rollback
+        self._known: set[bytes] = (
+            set()
+        )  # agents whose row was written; dropped with this object on a rollback
 
     def join(self, logged: Logged, payload: PeerJoined) -> None:
         self._db.execute(

@@ -176,7 +176,7 @@ def _conditions(db: apsw.Connection, view: ReaderView, scope: Scope) -> tuple[st
     committing = sorted(view.committing)
     if committing:
         where += (
-            " AND NOT EXISTS (SELECT 1 FROM refs r WHERE r.agent_id=e.agent_id AND r.diff=e.diff"
+            " AND NOT EXISTS (SELECT 1 FROM refs r WHERE r.agent_id=e.agent_id AND r.diff=e.diff"  # noqa: S608
             f" AND r.page IN ({_marks(committing)}))"
         )
         values += committing

@@ -142,7 +142,7 @@ class PeerCore:
         self.signal = CommitSignal(self._loop)
         self.writer = Writer(self.replica, self._heads, self._on_commit)
         self.pool = ReadPool(self.directory.log)
-        retrieval = Retrieval(self.indexes, self.columns, self.embedder, self.pool)
+        retrieval = Retrieval(self.indexes, self.columns, self.replica.lexical, self.embedder, self.pool)
         self.context = PeerContext(
             peer=self.identity.peer,
             mesh=self._mesh,
@@ -172,6 +172,7 @@ class PeerCore:
         self.embedder.close()
         if self._unsaved_cells:
             await self.writer.ask(lambda replica: self.derived.save(replica.db, self._snapshot))
+        await asyncio.to_thread(self.context.retrieval.close)
         await asyncio.to_thread(self.pool.close)
         await asyncio.to_thread(self.writer.stop)
 

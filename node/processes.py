@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import socket
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 
 def boot_time_s() -> int:

@@ -126,6 +126,7 @@ class Replica:
     def reload(self) -> None:
         """Build all memory from the database: at start and after a transaction that failed."""
         self.log.reload()
+        self.lexical.reload()
         self.links: dict[StreamId, Position | None] = {}
         self.covers = Coverages(self.links)
         self.beacons = BeaconIndex()

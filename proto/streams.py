@@ -37,8 +37,8 @@ Frontier = tuple[Position, ...]  # usually one per (peer, partition), sorted
 
 
 def merge(a: VersionVector, b: VersionVector) -> dict[StreamId, int]:
-    """Return the element-wise maximum."""
-    out = dict(a)
+    """Return the element-wise maximum; what is zero in both is left out."""
+    out = {stream: sequence for stream, sequence in a.items() if sequence > 0}
     for stream, sequence in b.items():
         if sequence > out.get(stream, 0):
             out[stream] = sequence

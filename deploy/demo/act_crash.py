@@ -93,6 +93,9 @@ def _repeat_elsewhere(stage: Stage, ids: dict[int, str]) -> None:
     repeated = str(peer.post("/v1/nodes", arguments)["node_id"])
     peer.close()
     claim(repeated == ids[0], f"a store repeated on peer-3 made memory {repeated} beside {ids[0]}.")
+    stage.telling.say(
+        "One of these stores is repeated on peer-3, under its key: the answer is the same memory."
+    )
 
 
 def interest_still_holds(stage: Stage, cast: Cast, read_before: set[str]) -> None:
@@ -104,7 +107,7 @@ def interest_still_holds(stage: Stage, cast: Cast, read_before: set[str]) -> Non
     until_in_inbox(cast.reader, LATE_MEMORY.content, ARRIVAL_S)
     stage.figures["late_arrival_ms"] = clock.ms()
     stage.telling.say(f"{WRITER} stores on the peer that has just come back:", stored.took_ms)
-    stage.telling.item(">", f'"{LATE_MEMORY.content}"')
+    stage.telling.quote(LATE_MEMORY.content)
     stage.telling.say(f"It is in {READER}'s inbox on peer-1 after", stage.figures["late_arrival_ms"])
     wait_for_cells(stage, 1, len(stage.node_ids), ARRIVAL_S)
     clock = Clock()

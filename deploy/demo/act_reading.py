@@ -40,7 +40,7 @@ def questions_are_answered(stage: Stage, cast: Cast) -> None:
             f"recall names node {best['node_id']} for a memory that was stored as another.",
         )
         stage.telling.say(f"{question}", answer.took_ms)
-        stage.telling.item(">", best["content"], f"{best['distance']:.2f} {best['source_agent']}")
+        stage.telling.quote(best["content"], f"{best['source_agent']}, distance {best['distance']:.2f}")
     stage.figures["recall_ms"] = median(took)
 
 

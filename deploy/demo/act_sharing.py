@@ -157,7 +157,7 @@ def memories_are_stored(stage: Stage, cast: Cast) -> None:
 
 def _tell_first(stage: Stage, memory: Memory, took_ms: float) -> None:
     stage.telling.say(f"{WRITER} stores the first with the tool store:", took_ms)
-    stage.telling.item(">", f'"{memory.content}"')
+    stage.telling.quote(memory.content)
     stage.telling.say(
         f"Acknowledged on peer-2, it is in {READER}'s inbox on peer-1 after",
         stage.figures["first_arrival_ms"],

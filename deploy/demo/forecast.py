@@ -100,7 +100,7 @@ def agreement(arrived: set[str], memories: Sequence[Memory], label: str) -> Agre
 async def _embedded(interest: str, texts: list[str]) -> tuple[Quantised, list[Quantised]]:
     from node.onnx_embedder import OnnxEmbedder
 
-    embedder = OnnxEmbedder()
+    embedder = OnnxEmbedder(spinning=False)  # kinder to what else runs on this machine
     try:
         wanted = await embedder.query(interest)
         cells = await embedder.bulk(texts)

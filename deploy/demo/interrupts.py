@@ -14,11 +14,15 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """The interrupts of this process.  Made once, on the main thread."""
+    """The interrupts of this process.  Made once, on the main thread.
+
+    One interrupt is raised at most: whoever presses Ctrl-C twice does not stop the cleaning up.
+    """
 
     def __init__(self) -> None:
         self._held = 0
         self._pending = False
+        self._ended = False
 
     def listen(self) -> None:
         """Take over the signals; one that is ignored already (`nohup`) stays ignored."""
@@ -40,21 +44,15 @@ class Interrupts:
             self._held -= 1
         self._take_effect()
 
-    @contextmanager
-    def ignored(self) -> Iterator[None]:
-        """Let what is inside finish and forget interrupts meanwhile: for cleaning up, which ends by itself."""
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-            self._pending = False
+    def end(self) -> None:
+        """Raise no more: from here on everything ends by itself."""
+        self._ended = True
 
     def _arrived(self, _number: int, _frame: FrameType | None) -> None:
         self._pending = True
         self._take_effect()
 
     def _take_effect(self) -> None:
-        if self._pending and not self._held:
-            self._pending = False
+        if self._pending and not self._held and not self._ended:
+            self._ended = True
             raise KeyboardInterrupt

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from deploy.demo.checking import StoryFailed
 from deploy.demo.corpus import Memory
@@ -118,35 +119,30 @@ class NightShift:
         arguments = {**self._memories[number].arguments(), "idempotency_key": self.idempotency_key(number)}
         end = time.monotonic() + self._deadline_s
         while not self._stopping:
-            self._note(under_way=number)
-            try:
-                node_id = str(peer.post("/v1/nodes", arguments)["node_id"])
-            except Unreachable as error:
-                why = str(error)
-            except Refused as error:
-                why = str(error)
-                end = end if error.code in REPEATABLE else 0.0
-            else:
-                self._note(over=number, node_id=node_id)
-                return
-            self._note(over=number)
-            if time.monotonic() > end:
-                self._note(problem=f"memory {number} of the night could not be stored: {why}")
+            with self._changed:
+                self._progress.in_flight.add(number)
+            node_id, why, again = _attempt(peer, arguments)
+            again = again and time.monotonic() < end
+            with self._changed:
+                p = self._progress
+                p.in_flight.discard(number)
+                if node_id is not None:
+                    p.acknowledged[number] = node_id
+                else:
+                    p.failures += 1
+                if node_id is None and not again:
+                    p.problem = f"memory {number} of the night could not be stored: {why}"
+                self._changed.notify_all()
+            if not again:
                 return
             time.sleep(PAUSE_S)
 
-    def _note(
-        self, *, under_way: int | None = None, over: int | None = None, node_id: str = "", problem: str = ""
-    ) -> None:
-        with self._changed:
-            p = self._progress
-            if under_way is not None:
-                p.in_flight.add(under_way)
-            if over is not None:
-                p.in_flight.discard(over)
-                if node_id:
-                    p.acknowledged[over] = node_id
-                else:
-                    p.failures += 1
-            p.problem = p.problem or problem
-            self._changed.notify_all()
+
+def _attempt(peer: Rest, arguments: Mapping[str, Any]) -> tuple[str | None, str, bool]:
+    """Store once; return the node id or None, why not, and whether to do it again."""
+    try:
+        return str(peer.post("/v1/nodes", arguments)["node_id"]), "", False
+    except Unreachable as error:
+        return None, str(error), True
+    except Refused as error:
+        return None, str(error), error.code in REPEATABLE

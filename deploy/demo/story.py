@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from deploy.demo import act_crash, act_reading, act_sharing
@@ -21,7 +22,7 @@ from deploy.demo.http_wire import Refused, Unreachable
 from deploy.demo.interrupts import Interrupts
 from deploy.demo.mesh_under_test import MeshUnderTest, hyphae_program
 from deploy.demo.stage import ASKER, PEERS, READER, WRITER, Clock, Stage
-from deploy.demo.telling import Telling, format_ms, summary_line, wants_colour
+from deploy.demo.telling import WIDTH_MAX, Telling, format_ms, summary_line, wants_colour
 from node.logging_setup import log_to_stderr
 from proto.errors import HyphaeError
 
@@ -36,17 +37,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupts.listen()
     stage: Stage | None = None
     try:
-        with interrupts.held():
-            root = Path(tempfile.mkdtemp(prefix="hyphae-demo-"))
-            stage = _stage(root, interrupts, _telling(options.json))
-        return _perform(stage, keep=options.keep, as_json=options.json)
-    except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; everything is stopped and removed\n")
-        return INTERRUPTED
+        try:
+            with interrupts.held():
+                root = Path(tempfile.mkdtemp(prefix="hyphae-demo-"))
+                stage = _stage(root, interrupts, _telling(options.json))
+            return _perform(stage, keep=options.keep, as_json=options.json)
+        except KeyboardInterrupt:
+            sys.stderr.write("\ninterrupted; stopping and removing everything\n")
+            return INTERRUPTED
+        except BrokenPipeError:  # nobody reads on, as after `| head`
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        finally:
+            interrupts.end()
     finally:
         if stage is not None and not (options.keep and stage.mesh.ready):
-            with interrupts.ignored():
-                _clean_up(stage)
+            _clean_up(stage)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -63,7 +69,7 @@ def _telling(as_json: bool) -> Telling:
         return Telling(None)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     colour = wants_colour(sys.stdout.isatty(), os.environ)
-    return Telling(sys.stdout, colour=colour, width=shutil.get_terminal_size().columns - 1)
+    return Telling(sys.stdout, colour=colour, width=shutil.get_terminal_size((WIDTH_MAX, 24)).columns)
 
 
 def _stage(root: Path, interrupts: Interrupts, telling: Telling) -> Stage:
@@ -83,7 +89,8 @@ def _perform(stage: Stage, *, keep: bool, as_json: bool) -> int:
         if as_json:
             sys.stdout.write(summary_line({"ok": False, "problem": str(error)}) + "\n")
         stage.telling.ending(f"NOT TRUE: {error}", well=False)
-        sys.stderr.write(f"the demo failed: {error}\n")
+        if keep and stage.mesh.ready:
+            _tell_how_to_connect(stage)
         return FAILED
     stage.figures["total_ms"] = clock.ms()
     if as_json:
@@ -120,12 +127,12 @@ def _tell_figures(stage: Stage) -> None:
     stage.telling.step("In figures")
     stage.telling.table(
         [
-            ("three peers and NATS ready", format_ms(f["ready_ms"])),
+            ("hyphae up -> three peers and NATS ready", format_ms(f["ready_ms"])),
             ("store over MCP, median", format_ms(f["store_ms"])),
             ("stored on peer-2 -> in the inbox on peer-1", format_ms(f["first_arrival_ms"])),
             ("bulk", f"{f['bulk_memories'] / f['bulk_ms'] * 1000:.0f} memories/s"),
             ("recall over MCP, median", format_ms(f["recall_ms"])),
-            ("peer-2 killed -> back", format_ms(f["away_ms"])),
+            ("peer-2 killed -> ready again", format_ms(f["away_ms"])),
             ("memories on each peer", str(len(stage.node_ids))),
         ]
     )
@@ -136,17 +143,16 @@ def _curtain(stage: Stage) -> None:
     stage.telling.step("Everything stops")
     seen = stage.mesh.look_at_processes()
     clock = Clock()
-    with stage.interrupts.held():
-        stage.close()
-        stage.mesh.stop()
+    stage.close()
+    stage.mesh.stop()
     stage.figures["stop_ms"] = clock.ms()
     left = stage.mesh.left_behind()
     claim(not left, f"this is left: {', '.join(left)}.")
     shutil.rmtree(stage.mesh.root)
     claim(not stage.mesh.root.exists(), f"{stage.mesh.root} cannot be removed.")
     stage.telling.say(
-        f"hyphae up ended with exit code 0. Of {len(seen)} processes seen in all ({PEERS} peers, one of them "
-        "twice, nats-server and the supervisor) none is left, and no file.",
+        f"hyphae up ended with exit code 0. None of its {len(seen)} processes is left (supervisor, "
+        f"nats-server, {PEERS} peers, and peer-2 as it was before), and no file.",
         clock.ms(),
     )
 
@@ -170,14 +176,12 @@ def _tell_how_to_connect(stage: Stage) -> None:
 
 def _clean_up(stage: Stage) -> None:
     """Leave nothing, whatever has happened; quiet, and harmless when there is nothing to do."""
-    stage.close()
-    try:
-        stage.mesh.stop()
-    except StoryFailed:
-        pass
-    finally:
-        stage.mesh.kill_everything()
-        shutil.rmtree(stage.mesh.root, ignore_errors=True)
+    with ExitStack() as last:  # called from the last to the first, whichever of them fails
+        last.callback(shutil.rmtree, stage.mesh.root, ignore_errors=True)
+        last.callback(stage.mesh.kill_everything)
+        last.enter_context(suppress(StoryFailed))
+        last.callback(stage.mesh.stop)
+        last.callback(stage.close)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,10 @@ def wants_colour(terminal: bool, environ: Mapping[str, str]) -> bool:
     return terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
+def _wrap(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
 class Telling:
     """The teller.
 
@@ -49,7 +53,7 @@ class Telling:
     def title(self, text: str, introduction: str) -> None:
         """Begin."""
         self._line(self._in(_BOLD, text))
-        for line in textwrap.wrap(introduction, self._width):
+        for line in _wrap(introduction, self._width):
             self._line(line)
 
     def step(self, text: str) -> None:
@@ -61,7 +65,7 @@ class Telling:
     def say(self, text: str, took_ms: float | None = None) -> None:
         """Tell a sentence that was found to be true, with the time that it took."""
         timing = "" if took_ms is None else format_ms(took_ms)
-        lines = textwrap.wrap(text, self._width - len(INDENT) - 2) or [""]
+        lines = _wrap(text, self._width - len(INDENT) - 2) or [""]
         last = f"{INDENT}{lines[-1]}"
         if timing and len(last) + 2 + len(timing) > self._width:
             lines.append("")
@@ -70,6 +74,12 @@ class Telling:
             self._line(f"{INDENT}{line}")
         gap = " " * (self._width - len(last) - len(timing)) if timing else ""
         self._line(f"{last}{gap}{self._in(_DIM, timing)}")
+
+    def quote(self, text: str, note: str = "") -> None:
+        """Tell what somebody stored, whole, with a note after it."""
+        whole = f'"{text}"' + (f"  ({note})" if note else "")
+        for line in _wrap(whole, self._width - len(INDENT) - 4):
+            self._line(f"{INDENT}  | {line}")
 
     def item(self, mark: str, text: str, note: str = "") -> None:
         """Tell one entry of a list on one line: a mark, a text cut to the width, and a note beside it."""
@@ -88,8 +98,7 @@ class Telling:
     def ending(self, text: str, *, well: bool) -> None:
         """Tell how it ended."""
         self._line("")
-        lines = textwrap.wrap(text, self._width)
-        for line in lines:
+        for line in _wrap(text, self._width):
             self._line(self._in(_GREEN if well else _RED, line))
 
     def _in(self, style: str, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -115,6 +116,10 @@ class Ear:
     @property
     def bodies(self) -> list[bytes]:
         return [body for _, _, body in self.heard]
+
+
+def _raise() -> None:
+    raise ZeroDivisionError
 
 
 async def _connected(world: World, count: int) -> list[Transport]:
@@ -231,7 +236,7 @@ def test_subscriptions_survive_an_outage_and_listeners_hear_of_both_turns(play: 
 def test_a_listener_that_raises_disturbs_nothing(play: Play) -> None:
     async def scene(world: World) -> None:
         transport = world.transport()
-        transport.watch(on_up=lambda: 1 / 0 and None, on_down=lambda: 1 / 0 and None)
+        transport.watch(on_up=_raise, on_down=_raise)
         heard: list[str] = []
         transport.watch(on_up=lambda: heard.append("up"))
         await transport.start()
@@ -319,6 +324,27 @@ def test_a_cancelled_subscription_hears_nothing_more(play: Play) -> None:
         await a.publish("hyphae.m.x", b"1")
         await until(lambda: bool(stays.heard), "the other subscription hears")
         assert gone.heard == []
+
+    play(scene)
+
+
+def test_a_handler_that_swallows_its_cancellation_cannot_hold_up_the_end(play: Play) -> None:
+    async def scene(world: World) -> None:
+        (a,) = await _connected(world, 1)
+        begun, ended = asyncio.Event(), list[bytes]()
+
+        async def stubborn(_subject: str, _reply: str, body: bytes) -> None:
+            begun.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            ended.append(body)
+
+        subscription = await a.subscribe("hyphae.m.x", stubborn)
+        await a.publish("hyphae.m.x", b"1")
+        await a.publish("hyphae.m.x", b"2")
+        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(subscription.cancel(), 10)
+        assert ended == [b"1"]
 
     play(scene)
 

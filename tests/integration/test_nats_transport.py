@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mesh.nats_link import NatsLink
 from mesh.nats_transport import NatsOptions, NatsTransport
 from proto.errors import HyphaeError, Overloaded, ProtocolError, Unavailable
 from proto.limits import NATS_MESSAGE_BYTES
@@ -234,6 +235,30 @@ def test_closing_while_there_is_no_server_is_bounded_in_time(tmp_path: Path) -> 
         await asyncio.wait_for(never.close(), 5)
 
     _run(tmp_path, scene)
+
+
+def test_a_client_that_swallows_its_cancellation_cannot_hold_up_closing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swallowed: list[int] = []
+
+    async def stubborn(_link: NatsLink, _timeout_s: float) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            swallowed.append(1)
+            raise Unavailable("as if nothing had been") from None
+
+    async def run() -> None:
+        monkeypatch.setattr(NatsLink, "open", stubborn)
+        transport = _transport("nats://127.0.0.1:1")
+        await transport.start()
+        await until(lambda: transport._task is not None, "it is connecting")
+        await asyncio.sleep(0)
+        await asyncio.wait_for(transport.close(), 10)
+        assert swallowed == [1]
+
+    asyncio.run(run())
 
 
 def test_a_client_that_went_deaf_while_connected_is_replaced(tmp_path: Path) -> None:

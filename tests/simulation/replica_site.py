@@ -83,6 +83,7 @@ class ReplicaSite:
         self.wall_us: Callable[[], int] = lambda: 0  # set by whoever runs the process
         self._replica_class = replica_class
         self._drafts: list[tuple[Sequence[Draft], Done]] = []
+        self._outcomes: list[tuple[Done, list[Logged | HyphaeError]]] = []
         self._replica: SimulatedReplica | None = None
         self.db = _open(content)
         self._heads = self._heads_on_disk()
@@ -145,6 +146,11 @@ class ReplicaSite:
         outcomes = iter(written.own)
         self._outcomes = [(done, [next(outcomes) for _ in drafts]) for drafts, done in calls]
         return _segments(written, before)
+
+    @property
+    def has_drafts(self) -> bool:
+        """Whether a crash now would lose something."""
+        return bool(self._drafts)
 
     def take_outcomes(self) -> list[tuple[Done, list[Logged | HyphaeError]]]:
         """Return, per call of the last `sync`, whom to tell what."""

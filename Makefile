@@ -1,0 +1,73 @@
+# The two commands of the README are `make demo` and `make test`; `make help` lists the rest.
+# Needs make and Python 3.11, 3.12 or 3.13; everything else goes into .venv, pinned by requirements.lock.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+CLUSTER := .hyphae-cluster
+CODE := proto mesh mcp_gateway node deploy
+
+# The first Python that fits, unless PYTHON names one.  Each is tried, since a name alone proves nothing.
+FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+.PHONY: help setup demo test check format docs up cluster down bench sim clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## make the environment (.venv), or do nothing when it is current
+
+$(STAMP): requirements.lock pyproject.toml
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c '$(FITS)' 2>/dev/null || { \
+		echo "error: Python 3.11, 3.12 or 3.13 with the venv module is needed. Tried: $${PYTHON:-python3, python3.13, python3.12, python3.11}." >&2; \
+		echo "On Debian or Ubuntu: apt-get install python3 python3-venv. Or name one: make setup PYTHON=/path/to/python3.12" >&2; \
+		exit 1; }
+	@rm -f $(STAMP)
+	@$(BIN)/python -c '$(FITS)' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $(STAMP)
+
+demo: setup ## a short real story: three peers, three agents, one crash
+	$(BIN)/python -m deploy.demo.story
+
+test: setup ## all tests
+	$(BIN)/python -m pytest -q
+
+check: setup ## format, lint, types, import contracts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict $(CODE)
+	$(BIN)/mypy --strict --explicit-package-bases tests
+	$(BIN)/lint-imports
+
+format: setup ## put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: setup ## write the generated pages anew: docs/cli.md, docs/settings.md
+	$(BIN)/python -m node.cli.reference_docs
+
+up: setup ## run a mesh of one peer in the foreground
+	@exec $(BIN)/hyphae up
+
+cluster: setup ## run three peers in the background, with data in .hyphae-cluster
+	@$(BIN)/hyphae up --peers 3 --detach --data-dir $(CLUSTER)
+
+down: ## stop what `make cluster` started, and nothing else
+	@if test -x $(BIN)/hyphae; then $(BIN)/hyphae down --data-dir $(CLUSTER); else echo "Nothing runs."; fi
+
+bench: setup ## measure the figures of docs/benchmarks.md on this machine
+	$(BIN)/python -m tests.benchmarks.run
+
+sim: setup ## run the simulation by hand; RUNS=300 SEED=0 unless given
+	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),0) --runs $(or $(RUNS),300)
+
+clean: down ## remove the environment and everything generated; data in .hyphae-cluster stays
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

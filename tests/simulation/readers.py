@@ -1,0 +1,224 @@
+"""Readers: the agent itself or one session of it, with all that can go wrong between it and a peer.
+
+Each makes one call at a time.  `ack` passes the cursor of the last page it had; `stdio` has a gateway that
+sees every reply it could not write out; `http` passes nothing, so a reply that was sent counts as read.
+Requests and replies get lost, noticed by the server or not; gateways are started anew and forget; readers
+change peer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from node.replica import Draft
+from proto.ids import DiffId, PageId, SessionId
+from proto.payloads import BeaconsRenewed, SessionOpened, WireFrontier
+from tests.simulation.memory_history import AGENTS, Agent, Repeat, Seen
+from tests.simulation.memory_process import Answer, DrainCall, MemoryProcess
+from tests.simulation.memory_world import MemoryWorld
+
+MODES = ("ack", "stdio", "http")
+TIMEOUT_MS = 1_500
+CALLS_AT_THE_END = 120
+IDLE_CALLS = 4  # calls in a row, at random peers, that bring nothing: then a reader is at its end
+RENEWED_MS = 20_000
+
+
+class Client:
+    """One reader.
+
+    Args:
+        mode: one of `MODES`.
+        session: None for the agent itself.
+    """
+
+    def __init__(
+        self, world: MemoryWorld, agent: Agent, mode: str, session: SessionId | None = None
+    ) -> None:
+        self.world, self.history, self.agent, self.session = world, world.history, agent, session
+        self.seen = Seen(agent, session, mode)
+        if session is not None:
+            self.seen.hidden = self.history.read_by_agent(agent)
+        self.history.readers.append(self.seen)
+        self.idle = 0
+        self._pages: dict[DiffId, list[PageId]] = defaultdict(list)
+        self._at: MemoryProcess | None = None
+        self._last: PageId | None = None  # the page that it, or its gateway, has certainly had
+        self._mark = b""
+        self._call = 0  # number of the call under way
+        self._waiting = False
+        self._start_gateway()
+
+    # -- calls
+
+    def call_again_and_again(self) -> None:
+        """Call, then call again, until the time with faults is over."""
+        self.call()
+        if self.world.now < self.world.settings.duration_ms:
+            self.world.at(self.world.rng.uniform(400, 2_000), self.call_again_and_again)
+
+    def call(self) -> None:
+        """Drain one page, unless a call is under way."""
+        rng, running = self.world.rng, self.world.peers()
+        if self._waiting or not self.seen.open or not running:
+            return
+        if not self.world.healed and rng.random() < 0.06:
+            self.history.counts["gateway restarts"] += 1
+            self._start_gateway()
+        process = self._choose(running)
+        self._call, self._waiting = self._call + 1, True
+        call = self._request()
+        if not self.world.healed and rng.random() < 0.02:
+            call = DrainCall(call.agent, call.session, call.mark, call.named, call.explicit, project="web")
+        if self.world.healed or rng.random() >= self.world.settings.request_loss:  # else the request is lost
+            self.world.at(rng.uniform(5, 80), self._arrive, process, process.life, call, self._call)
+        self.world.at(TIMEOUT_MS, self._give_up, self._call)
+
+    def _start_gateway(self) -> None:
+        """A new gateway process, or an agent that lost its context: what was had last is forgotten."""
+        self._last = None
+        self._mark = self.world.rng.randbytes(8) if self.seen.mode == "stdio" else b""
+
+    def _choose(self, running: Sequence[MemoryProcess]) -> MemoryProcess:
+        """Return the peer of the last call, as a rule."""
+        if self._at is not None and self._at.up and self.world.rng.random() < self.world.settings.sticky:
+            return self._at
+        chosen = self.world.rng.choice(running)
+        self.history.counts["changes of peer"] += self._at is not None and chosen is not self._at
+        self._at = chosen
+        return chosen
+
+    def _request(self) -> DrainCall:
+        named = None if self.seen.mode == "http" else self._last
+        explicit = named is not None or self.seen.mode == "stdio"
+        return DrainCall(self.agent, self.session, self._mark, named, explicit)
+
+    def _arrive(self, process: MemoryProcess, life: int, call: DrainCall, number: int) -> None:
+        if process.up and process.life == life:
+            process.drain(call, lambda answer: self._reply(process, life, call, number, answer))
+            if self.world.rng.random() < 0.1:
+                self._renew(process)
+
+    def _give_up(self, number: int) -> None:
+        if self._call == number:
+            self._waiting = False
+
+    def _renew(self, process: MemoryProcess) -> None:
+        """Draining keeps beacons alive."""
+        beacons = tuple(b.beacon for b in process.site.replica.beacons.of_agent(self.agent.id))
+        if beacons:
+            self.history.counts["renewals"] += 1
+            renewed = BeaconsRenewed(beacons=beacons, expires_ms=process.wall_us() // 1000 + RENEWED_MS)
+            process.submit([Draft.of(self.agent.tenant, self.agent.id, renewed)], lambda _outcomes: None)
+
+    # -- replies
+
+    def _reply(self, process: MemoryProcess, life: int, call: DrainCall, number: int, answer: Answer) -> None:
+        rng = self.world.rng
+        lost = not self.world.healed and rng.random() < self.world.settings.reply_loss
+        noticed = lost and rng.random() < 0.5
+        late = self._call != number or not self._waiting
+        if answer.page is not None and not noticed and not late:
+            if process.life == life and self.seen.mode != "stdio":
+                process.memory.sent(answer.page)
+            if lost and not call.explicit:
+                self.seen.skippable |= {entry.diff for entry in answer.entries}
+                self.history.counts["replies lost unnoticed"] += 1
+        if lost or late:
+            self.history.counts["replies lost"] += 1
+            return
+        self._waiting = False
+        self._take(answer)
+
+    def _take(self, answer: Answer) -> None:
+        if answer.refusal == "closed":
+            self.seen.open = False
+            return
+        if answer.refusal:
+            return
+        self.idle = 0 if answer.entries else self.idle + 1
+        if answer.page is None:
+            return
+        self._last = answer.page
+        counts = self.history.counts
+        counts["pages"] += 1
+        counts["marked pages"] += answer.may_repeat
+        for entry in answer.entries:
+            counts["listed"] += 1
+            counts["listed superseded"] += entry.kind == "superseded"
+            self._pages[entry.diff].append(answer.page)
+            if self.seen.count[entry.diff]:
+                counts["repeats marked"] += answer.may_repeat
+                if not answer.may_repeat:
+                    pages = tuple(self._pages[entry.diff])
+                    self.history.repeats.append(Repeat(self.seen, entry.diff, pages, answer.once_at_end))
+            self.seen.count[entry.diff] += 1
+            self.history.listings[self.seen.agent.name, self.session, entry.diff] = entry
+
+    # -- sessions
+
+    def close(self) -> None:
+        """Close the session: at a peer that knows it, which may be another than the last."""
+        running = [p for p in self.world.peers() if self.session is not None and p.knows(self.session)]
+        if self._waiting or not self.seen.open or not running:
+            return
+        process = self.world.rng.choice(running)
+        if self.world.rng.random() < 0.3:  # a peer takes it for idle
+            self.seen.joined = True
+            process.close_session(DrainCall(self.agent, self.session, b"", None, True))
+            self.history.counts["sessions closed as idle"] += 1
+            return
+        self.seen.open = False
+        self.history.counts["sessions closed"] += 1
+        process.close_session(self._request())
+
+
+class Readership:
+    """All readers of a run: one per agent, and sessions that come and go."""
+
+    def __init__(self, world: MemoryWorld) -> None:
+        self._world = world
+        self.clients: list[Client] = []
+        rng, end = world.rng, world.settings.duration_ms
+        for agent in AGENTS:
+            client = Client(world, agent, rng.choice(MODES))
+            self.clients.append(client)
+            world.at(rng.uniform(0, 1_000), client.call_again_and_again)
+        for _ in range(world.settings.sessions):
+            world.at(rng.uniform(500, end * 0.8), self._open_session, rng.choice(AGENTS[:3]))
+
+    def _open_session(self, agent: Agent) -> None:
+        """Open a session at a random peer; once that is durable, read it, and perhaps close it later."""
+        world = self._world
+        running = world.peers()
+        if not running:
+            return
+        session, mode = SessionId(world.rng.randbytes(16)), world.rng.choice(MODES)
+
+        def build(frontier: WireFrontier) -> SessionOpened:
+            return SessionOpened(
+                session=session, agent=agent.name, owner=agent.owner, project="web", frontier=frontier
+            )
+
+        def opened(_outcomes: object) -> None:
+            world.history.counts["sessions"] += 1
+            client = Client(world, agent, mode, session)
+            self.clients.append(client)
+            client.call_again_and_again()
+            if world.rng.random() < 0.5:
+                world.at(world.rng.uniform(2_000, 8_000), client.close)
+
+        world.rng.choice(running).submit([Draft(agent.tenant, agent.id, build)], opened)
+
+    def drain_to_the_end(self) -> None:
+        """Let every open reader call, at random peers, until several calls in a row bring nothing."""
+        for client in self.clients:
+            client.idle = 0
+        for _ in range(CALLS_AT_THE_END):
+            calling = [c for c in self.clients if c.seen.open and c.idle < IDLE_CALLS]
+            if not calling:
+                return
+            for client in calling:
+                client.call()
+            self._world.run_until(self._world.now + 250)

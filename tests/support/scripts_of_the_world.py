@@ -1,0 +1,36 @@
+"""Texts that break what handles text carelessly: scripts, directions, composed emoji, controls, odd spaces."""
+
+from __future__ import annotations
+
+TEXTS: dict[str, str] = {
+    "latin with marks": "Größenänderung: naïve façade, Zürich, Ångström, žluťoučký kůň",
+    "decomposed": "e\u0301 is not é, and A\u030a is not Å",
+    "greek and cyrillic": "Η μνήμη του πλέγματος; Память ячейки хранится дважды",
+    "arabic with marks": "نُحاوِلُ الدفعَ ثلاثَ مرّاتٍ لأن المصرف يُسقِط واحدة",
+    "hebrew and latin": "המטמון נמחק אחרי deploy בשעה 03:00",
+    "bidi controls": "user\u202e\u2066gnp.exe\u2069\u202c and \u200f\u200e marks",
+    "devanagari": "हम भुगतान तीन बार दोहराते हैं",
+    "bengali tamil telugu": "স্মৃতি நினைவகம் జ్ఞాపకం",
+    "thai khmer lao burmese": "หน่วยความจำ អង្គចងចាំ ຄວາມຈຳ မှတ်ဉာဏ်",
+    "georgian armenian": "მეხსიერება հիշողություն",
+    "ethiopic cherokee": "ማህደረ ትውስታ ᎠᏅᏓᏗᏍᏗ",
+    "tibetan mongolian": "དྲན་པ། ᠰᠠᠨᠠᠬᠤ",
+    "chinese": "支付重试三次，因为银行会丢失五十分之一的请求。",
+    "japanese": "決済は三回まで再試行する。ガとガは違う",
+    "korean": "결제는 세 번까지 재시도한다 한글",
+    "rare han": "𠀋𡈽𡌛𠮷野家 𪚥",
+    "cuneiform and gothic": "𒀭𒂗𒍪 𐌼𐌴𐌽𐌰",
+    "mathematical": "𝔄𝔟𝔠 ∑∏∫√∞ ≠ ≤ ⟨ψ|φ⟩",
+    "emoji families": "👩‍👩‍👧‍👦 🏳️‍🌈 👍🏿 🇩🇪🇯🇵 ❤️‍🔥 1️⃣ 🧑🏽‍💻",
+    "zero width": "a\u200bb\u200cc\u200dd\ufeffe\u2060f",
+    "odd spaces": "a\u00a0b\u2003c\u3000d\u2028e\u2029f\u0085g",
+    "controls": "bell\x07 escape\x1b[31m tab\t cr\r lf\n del\x7f",
+    "nul": "before\x00after\x00",
+    "noncharacters": "\ufffe\uffff\U0010ffff\ufffd",
+    "private use": "\ue000\U000f0000\U00100000",
+    "looks like code": '{"content":"\\u0000"} \\ud800 </script> %00 ${jndi} \'; DROP TABLE cells;--',
+    "surrounded by space": "  \n kept as it was sent \t ",
+    "zalgo": "Z\u0351\u036b\u0343\u036a\u0302\u036b\u033d\u034f\u0334\u0319a\u0345l\u0346g\u0355o",
+    "only zero width": "\u200b\u200d\u2060",
+    "only nul": "\x00",
+}
