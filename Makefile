@@ -29,8 +29,9 @@ $(STAMP): requirements.lock pyproject.toml
 		exit 1; }
 	@rm -f $(STAMP)
 	@$(BIN)/python -c '$(FITS)' 2>/dev/null || "$(PYTHON)" -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@echo "Installing what requirements.lock pins into $(VENV): a minute or two, once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 
 demo: setup ## a short real story: three peers, three agents, one crash

@@ -29,6 +29,7 @@ RequestHandler = Callable[[Request, bytes], Awaitable[Reply]]
 
 CONCURRENT_MAX: Final = 256
 RETRY_AFTER_MS: Final = 200
+STOP_TIMEOUT_S: Final = 2.0
 LIFETIME_MAX_S: Final = 120.0  # of a request, whatever deadline it claims
 ENVELOPE_BYTES: Final = 128  # what sealing adds to a reply, at most
 REPLY_BYTES_MAX: Final = NATS_MESSAGE_BYTES - ENVELOPE_BYTES
@@ -85,14 +86,15 @@ class RpcServer:
             self._subscription = await self._transport.subscribe(self._subject, self._receive)
 
     async def stop(self) -> None:
-        """Take no further requests and cancel those in flight.  May be started again."""
+        """Take no further requests and cancel those in flight, within seconds.  May be started again."""
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             await subscription.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_TIMEOUT_S)
 
     async def _receive(self, _subject: str, reply_to: str, message: bytes) -> None:
         if not is_reply_subject(reply_to):

@@ -95,10 +95,9 @@ class LexicalIndex:
         statistics = self._statistics.get(tenant)
         if statistics is None or statistics.cells == 0:
             return {}
-        wanted = _choose(terms(query), statistics)
+        wanted, most = _choose(terms(query), statistics)
         if not wanted:
             return {}
-        most = sum(_weight(statistics.cells, statistics.holding[t]) for t in wanted)
         expression = " OR ".join(f'"{t}"' for t in wanted)
         table = _table(tenant)
         sql = f"SELECT rowid, bm25({table}) FROM {table} WHERE {table} MATCH ?"  # noqa: S608
@@ -106,21 +105,27 @@ class LexicalIndex:
         return {rowid: min(1.0, max(0.0, -score / most)) for rowid, score in found}
 
 
-def _choose(found: Iterable[str], statistics: _Statistics) -> list[str]:
-    """Return the terms to look for: those that exist, rare ones first, without the very common."""
-    known = {t: statistics.holding[t] for t in dict.fromkeys(found) if statistics.holding.get(t, 0) > 0}
-    by_rarity = sorted(known, key=lambda t: (known[t], t))[:QUERY_TERMS]
+def _choose(found: Iterable[str], statistics: _Statistics) -> tuple[list[str], float]:
+    """Return the terms to look for, and what a cell of average length would score that held all of them once.
+
+    Very common terms are left out unless nothing else is there.  Terms that no cell holds cannot be found, but
+    count in what the query could score: so a question about something never stored scores low.
+    """
+    holding = {t: statistics.holding.get(t, 0) for t in dict.fromkeys(found)}
+    by_rarity = sorted(holding, key=lambda t: (holding[t], t))[:QUERY_TERMS]
     if statistics.cells >= COMMON_FROM:
-        rare = [t for t in by_rarity if known[t] <= COMMON_SHARE * statistics.cells]
-        by_rarity = rare or by_rarity[:1]
-    out: list[str] = []
+        telling = [t for t in by_rarity if holding[t] <= COMMON_SHARE * statistics.cells]
+        by_rarity = telling or by_rarity[:1]
+    most = sum(_weight(statistics.cells, holding[t]) for t in by_rarity)
+    wanted: list[str] = []
     rows = 0
     for term in by_rarity:
-        rows += known[term]
-        if out and rows > MATCHES_MAX:
+        rows += holding[term]
+        if wanted and rows > MATCHES_MAX:
             break
-        out.append(term)
-    return out
+        if holding[term]:
+            wanted.append(term)
+    return wanted, most
 
 
 def _weight(cells: int, holding: int) -> float:

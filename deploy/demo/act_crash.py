@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from deploy.demo.act_sharing import check_exact
 from deploy.demo.checking import claim, until
+from deploy.demo.delivery import check_exact, until_in_inbox
 from deploy.demo.http_wire import Refused
 from deploy.demo.night_shift import NightShift
 from deploy.demo.stage import (
@@ -20,7 +20,6 @@ from deploy.demo.stage import (
     Cast,
     Clock,
     Stage,
-    until_in_inbox,
     wait_for_cells,
 )
 

@@ -9,7 +9,8 @@ from statistics import median
 
 from deploy.demo.agents import HttpAgent
 from deploy.demo.checking import claim, until
-from deploy.demo.stage import ASKER, READER, Cast, Clock, Stage, wait_for_cells, waiting_entries
+from deploy.demo.delivery import waiting_entries
+from deploy.demo.stage import ASKER, READER, Cast, Clock, Stage, wait_for_cells
 
 ARRIVAL_S = 20.0
 FIRST_PAGE = 5

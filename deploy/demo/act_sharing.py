@@ -5,13 +5,13 @@ Ends with the check that matters most: what waits in the inbox is exactly what w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from deploy.demo.agents import HttpAgent, McpAgent, StdioAgent
 from deploy.demo.checking import claim
 from deploy.demo.corpus import Memory
+from deploy.demo.delivery import check_exact, similarity, until_in_inbox, waiting_entries
 from deploy.demo.forecast import Forecast, agreement, foresee
 from deploy.demo.mesh_under_test import hyphae_program
 from deploy.demo.stage import (
@@ -26,10 +26,7 @@ from deploy.demo.stage import (
     Cast,
     Clock,
     Stage,
-    by_content,
-    until_in_inbox,
     wait_for_cells,
-    waiting_entries,
 )
 
 ARRIVAL_S = 20.0
@@ -202,49 +199,14 @@ def inbox_fills(stage: Stage, cast: Cast) -> None:
         "recall": round(found.recall, 3),
     }
     stage.telling.say(f"{found.arrived} entries wait, exactly the foreseen ones, with their text:", took_ms)
-    for diff in sorted(diffs, key=_similarity, reverse=True):
+    for diff in sorted(diffs, key=similarity, reverse=True):
         mark = "*" if diff["content"] in _labelled(stage.memories) else "-"
-        stage.telling.item(mark, diff["content"], f"{_similarity(diff):.2f} {diff['source_agent']}")
+        stage.telling.item(mark, diff["content"], f"{similarity(diff):.2f} {diff['source_agent']}")
     stage.telling.say(
         f"{found.both} of the {found.labelled} that their authors had labelled as being about this (*), and "
         f"{neighbours} neighbours (-): precision {found.precision:.2f}, recall {found.recall:.2f}. No text "
         "was written for the score."
     )
-
-
-def check_exact(
-    forecast: Forecast,
-    memories: Sequence[Memory],
-    diffs: Sequence[Mapping[str, Any]],
-    node_ids: dict[str, str],
-) -> None:
-    """Claim that entries are exactly the foreseen ones, each once, complete and with the foreseen score."""
-    found, due = by_content(diffs), forecast.due(memories)
-    strange, missing = sorted(set(found) - due), sorted(due - set(found))
-    claim(not strange, f"{len(strange)} entries arrived that ought not to have, such as {strange[:1]}.")
-    claim(not missing, f"{len(missing)} entries did not arrive that ought to have, such as {missing[:1]}.")
-    claim(len(diffs) == len(due), f"{len(diffs)} entries arrived for {len(due)} memories.")
-    memory_of = {memory.content: memory for memory in memories}
-    for content, diff in found.items():
-        memory = memory_of[content]
-        wanted = {
-            "kind": "created",
-            "node_id": node_ids[content],
-            "source_agent": memory.agent,
-            "project": memory.project,
-            "cell_type": memory.cell_type,
-        }
-        wrong = {name: diff.get(name) for name, value in wanted.items() if diff.get(name) != value}
-        claim(not wrong, f'the entry of "{content[:60]}..." says {wrong}, not {wanted}.')
-        score = round(_similarity(diff) * 10_000)
-        claim(
-            score == forecast.scores[content],
-            f'"{content[:60]}..." has score {score} on the peer, but {forecast.scores[content]} here.',
-        )
-
-
-def _similarity(diff: Mapping[str, Any]) -> float:
-    return max((float(match["similarity"]) for match in diff.get("matched", ())), default=0.0)
 
 
 def _labelled(memories: Sequence[Memory]) -> set[str]:

@@ -6,7 +6,7 @@ Holds and closes them; tells and claims nothing itself.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -36,7 +36,6 @@ LATE_MEMORY = Memory(
     "After a restart the payment worker asks the provider by idempotency key before it retries a payment: "
     "in the night of incident 2025-118 its own memory of what was under way turned out to be incomplete.",
 )
-PAGE_BYTES = 45_000
 
 
 @dataclass(slots=True)
@@ -96,17 +95,6 @@ class Clock:
         return (time.perf_counter() - self._began) * 1000
 
 
-def waiting_entries(agent: McpAgent) -> list[dict[str, Any]]:
-    """Return what waits in an agent's inbox, without marking anything as read."""
-    look = agent.call("drain_inbox", advance=False, limit=500, max_bytes=PAGE_BYTES).result
-    return list(look["diffs"])
-
-
-def by_content(diffs: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return entries of an inbox by their content."""
-    return {str(diff.get("content", "")): diff for diff in diffs}
-
-
 def wait_for_cells(stage: Stage, number: int, count: int, deadline_s: float) -> None:
     """Wait until a peer holds at least so many memories.
 
@@ -124,13 +112,3 @@ def wait_for_cells(stage: Stage, number: int, count: int, deadline_s: float) -> 
 
     until(enough, deadline_s, lambda: f"peer-{number} holds {held} memories of {count}.")
     peer.close()
-
-
-def until_in_inbox(agent: McpAgent, content: str, deadline_s: float) -> None:
-    """Look into an inbox until a memory is there.
-
-    Raises:
-        StoryFailed: the deadline passed.
-    """
-    seen: Callable[[], bool | None] = lambda: content in by_content(waiting_entries(agent)) or None  # noqa: E731
-    until(seen, deadline_s, lambda: f'"{content[:60]}..." is not in the inbox of {agent.name}.')

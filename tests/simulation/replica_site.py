@@ -7,7 +7,8 @@ What a transaction that returned has written is durable; a crash drops drafts an
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import apsw
@@ -37,10 +38,13 @@ class _NoWords(LexicalIndex):
     def __init__(self) -> None:
         pass
 
+    def reload(self) -> None:
+        pass
+
     def add(self, tenant: TenantId, rowid: int, text: str) -> None:
         pass
 
-    def remove(self, tenant: TenantId, rowid: int) -> None:
+    def remove(self, tenant: TenantId, rowid: int, text: str) -> None:
         pass
 
     def clear(self) -> None:
@@ -48,11 +52,25 @@ class _NoWords(LexicalIndex):
 
 
 class SimulatedReplica(Replica):
-    """The replica, without a lexical index."""
+    """The replica, without a lexical index; it counts what was judged again."""
 
     def reload(self) -> None:
+        self.counts: Counter[str] = getattr(self, "counts", Counter())
         self.lexical = _NoWords()
         super().reload()
+        judge_again, judge_all = self._inbox.judge_cells_again, self._beacons._judge_all
+
+        def judge_cells_again(cell_nos: Iterable[int], arrived_us: int) -> None:
+            cells = list(cell_nos)
+            self.counts["cells judged again"] += len(cells)
+            judge_again(cells, arrived_us)
+
+        def judge_all_again(logged: Logged) -> None:
+            self.counts["late links"] += 1
+            judge_all(logged)
+
+        self._inbox.judge_cells_again = judge_cells_again  # type: ignore[method-assign]
+        self._beacons._judge_all = judge_all_again  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,7 @@ class ReplicaSite:
         space: str = SPACE,
     ) -> None:
         self.peer, self.space = peer, space
+        self.counts: Counter[str] = Counter()
         self.wall_us: Callable[[], int] = lambda: 0  # set by whoever runs the process
         self._replica_class = replica_class
         self._drafts: list[tuple[Sequence[Draft], Done]] = []
@@ -99,6 +118,7 @@ class ReplicaSite:
         self._drafts = []
         rng = random.Random(seed)
         self._replica = self._replica_class(self.db, self.peer, MESH, self.space, rng.randbytes)
+        self._replica.counts = self.counts
         self._heads = self._replica.log.heads()
 
     def crash(self) -> None:

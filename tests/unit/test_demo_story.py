@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 
 from deploy.demo import processes
-from deploy.demo.act_sharing import check_exact
 from deploy.demo.checking import StoryFailed, claim, until
 from deploy.demo.corpus import MEMORIES, NIGHT_SHIFT, Memory, read
+from deploy.demo.delivery import check_exact
 from deploy.demo.forecast import Agreement, Forecast, agreement, predict
 from deploy.demo.interrupts import SIGNALS, Interrupts
 from deploy.demo.mesh_under_test import environment

@@ -1,0 +1,130 @@
+"""Run simulations of the whole memory: `python -m tests.simulation.memory --seed 17 [--runs 100] [--bug "no epoch"]`.
+
+One seed is one history of peers, agents and faults; what it finds is printed with the command that replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from mesh.engine_config import EngineConfig
+from tests.simulation.faults import Nemesis
+from tests.simulation.memory_bugs import BUGS, NO_BUG, Bug
+from tests.simulation.memory_checks import MemoryChecks
+from tests.simulation.memory_process import MemoryProcess
+from tests.simulation.memory_workload import Workload
+from tests.simulation.memory_world import MemorySettings, MemoryWorld
+from tests.simulation.readers import Readership
+from tests.simulation.replica_site import SPACE, ReplicaSite
+from tests.simulation.site import Site
+from tests.support.sealed import peer
+
+LOSSES = (0.05, 0.25, 0.25, 0.6)
+SMALL_PAGES = EngineConfig(page_bytes=4_000)
+HOUR_MS = 3_600_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to."""
+
+    seed: int
+    bug: str
+    findings: list[str]
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def replay(self) -> str:
+        """Return the command that runs this history again."""
+        planted = "" if self.bug == NO_BUG else f' --bug "{self.bug}"'
+        return f"python -m tests.simulation.memory --seed {self.seed}{planted}"
+
+
+class _CountingNemesis(Nemesis):
+    def _partition(self) -> None:
+        self._world.history.counts["partitions"] += 1
+        super()._partition()
+
+    def _outage(self) -> None:
+        self._world.history.counts["outages"] += 1
+        super()._outage()
+
+
+def settings_of(seed: int) -> MemorySettings:
+    """Return what happens in a run: size, loss, page size and clocks follow from the seed."""
+    return MemorySettings(
+        peers=2 + seed % 5,
+        loss=LOSSES[seed % len(LOSSES)],
+        reply_loss=0.4 if seed % 8 == 3 else 0.15,
+        fast_clock=seed % 6 == 1,
+        two_spaces=seed % 7 == 2,
+        config=SMALL_PAGES if seed % 3 == 0 else EngineConfig(),
+    )
+
+
+def simulate(seed: int, settings: MemorySettings | None = None, bug: str = NO_BUG) -> Outcome:
+    """Run one history to its end and check it."""
+    with BUGS[bug].planted() as parts:
+        return _simulate(seed, settings or settings_of(seed), bug, parts)
+
+
+def _simulate(seed: int, settings: MemorySettings, name: str, parts: Bug) -> Outcome:
+    checks = MemoryChecks()
+    world = MemoryWorld(seed, settings, checks)
+
+    def new_process(site: Site) -> MemoryProcess:
+        assert isinstance(site, ReplicaSite)
+        skew = world.rng.uniform(-settings.skew_ms, settings.skew_ms)
+        if settings.fast_clock and not world.processes:
+            skew += HOUR_MS
+        if len(world.processes) >= settings.peers:
+            world.history.counts["clones"] += 1
+        return parts.process_class(world, site, skew_ms=skew)
+
+    world.members = frozenset(peer(n + 1) for n in range(settings.peers))
+    for member in sorted(world.members):
+        space = f"{SPACE}-2" if settings.two_spaces and not world.processes else SPACE
+        world.add(new_process(parts.site_class(member, replica_class=parts.replica_class, space=space)))
+    for process in world.processes:
+        process.boot()
+    _CountingNemesis(world, new_process)
+    Workload(world)
+    readership = Readership(world)
+    world.run_until(settings.duration_ms)
+    if not world.heal():
+        checks.find("G3: the logs are not alike long after all faults ended")
+    readership.drain_to_the_end()
+    if not world.heal():
+        checks.find("G3: the logs are not alike after the last reader was drained")
+    checks.finally_all(world)
+    for process in world.processes:
+        world.history.counts.update(process.site.counts)  # type: ignore[attr-defined]
+    return Outcome(seed, name, checks.findings, world.history.counts)
+
+
+def main(arguments: list[str]) -> int:
+    """Run seeds, print what they find, return 1 if anything."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.memory", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--runs", type=int, default=1, help="how many seeds")
+    parser.add_argument("--bug", choices=list(BUGS), default=NO_BUG, help="a bug to plant")
+    options = parser.parse_args(arguments)
+    started, failed, counts = time.perf_counter(), 0, Counter[str]()
+    for seed in range(options.seed, options.seed + options.runs):
+        outcome = simulate(seed, bug=options.bug)
+        counts.update(outcome.counts)
+        if outcome.findings:
+            failed += 1
+            print(outcome.replay())
+            for finding in outcome.findings:
+                print(f"    {finding}")
+    print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+    print(f"{failed} of {options.runs} failed, {time.perf_counter() - started:.1f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
