@@ -49,6 +49,7 @@ class BeaconIndex:
 
     def __init__(self) -> None:
         self._by_id: dict[BeaconId, Beacon] = {}
+        self._by_agent: dict[AgentId, list[Beacon]] = {}
         self._matrices: dict[tuple[TenantId, str], _Matrix] = {}
         self._row: dict[BeaconId, tuple[_Matrix, int]] = {}
         self._all: dict[TenantId, list[Beacon]] = {}  # interest "*"
@@ -56,8 +57,8 @@ class BeaconIndex:
     def get(self, beacon: BeaconId) -> Beacon | None:
         return self._by_id.get(beacon)
 
-    def of_agent(self, agent: AgentId) -> list[Beacon]:
-        return [b for b in self._by_id.values() if b.agent_id == agent]
+    def of_agent(self, agent: AgentId) -> Sequence[Beacon]:
+        return self._by_agent.get(agent, ())
 
     def all(self) -> Iterator[Beacon]:
         yield from self._by_id.values()
@@ -68,6 +69,7 @@ class BeaconIndex:
     def add(self, beacon: Beacon, vector: Vector | None) -> None:
         """Add a beacon that is not there yet; it has at least one placement."""
         self._by_id[beacon.beacon] = beacon
+        self._by_agent.setdefault(beacon.agent_id, []).append(beacon)
         if beacon.interest == INTEREST_IN_ALL or vector is None:
             self._all.setdefault(beacon.tenant, []).append(beacon)
             return

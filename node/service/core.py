@@ -22,6 +22,7 @@ from node.service.inbox import InboxOperations
 from node.service.keys import KeyOperations
 from node.service.members import MemberOperations
 from node.service.observing import ObservingOperations
+from node.service.rates import Rates
 from node.service.recall import RecallOperations
 from node.service.scenes import SceneOperations
 from node.service.sessions import SessionOperations
@@ -48,6 +49,7 @@ class MemoryService:
     ) -> None:
         self._context = context
         self._count = count
+        self._rates = Rates(time.monotonic)
         self.last_request = time.monotonic()
         store, recall = StoreOperations(context), RecallOperations(context)
         sessions, beacons, inbox = (
@@ -122,6 +124,8 @@ class MemoryService:
         if request.method == "join_peer":
             return Reply(result=await self._members.join_peer(request))
         principal = await self._authenticate(request, args_bytes)
+        if principal.key_id is not None:
+            self._rates.take(principal.key_id)
         spec, operation = find(request.method), self._operations.get(request.method)
         if spec is None or operation is None:
             raise Invalid(f'there is no operation "{request.method[:40]}".')
