@@ -13,14 +13,15 @@ from node.cell_columns import CellFilter
 from node.embedding import Embedding
 from node.inbox_projection import unpack_matches
 from node.matching import INTEREST_IN_ALL, Beacon, Placement, current
+from node.principals import Principal
 from node.replica import Replica
 from node.service.appending import append_one
 from node.service.context import Call, PeerContext
-from node.service.views import format_ms, load_cells
+from node.service.views import cut_content, format_ms, load_cells, within_budget
 from proto import limits
 from proto.codec import encode
 from proto.errors import NotFound, Overloaded
-from proto.ids import BeaconId, derive, format_uuid, parse_uuid
+from proto.ids import AgentId, BeaconId, derive, format_uuid, parse_uuid
 from proto.payloads import BeaconPlaced, BeaconWithdrawn, Vector, WireFrontier
 from proto.scoring import quantise
 
@@ -42,19 +43,23 @@ class BeaconOperations:
         p.require("read")
         p.scope(args.get("project"))
         beacon = _beacon_id(call)
-        held = await context.writer.ask(lambda r: _standing(r, beacon, context.now_ms))
         if args.get("ttl_seconds") == 0:
+            held = await context.writer.ask(lambda r: _standing(r, beacon, context.now_ms))
             return await self._withdraw(call, beacon, held is not None)
-        if held is None:
-            await self._check_room(call)
         interest, threshold = args["interest"], args.get("threshold", DEFAULT_THRESHOLD)
         embedding = None if interest == INTEREST_IN_ALL else await context.embedder.query(interest)
         would_match = await self._would_match(call, embedding, threshold)
         ttl_s = args.get("ttl_seconds", limits.BEACON_TTL_S)
         expires_ms = context.now_ms + ttl_s * 1000
         vector = None if embedding is None else _vector(embedding, context.embedder.space)
+        created = False
 
         def build(frontier: WireFrontier) -> BeaconPlaced:
+            nonlocal created  # decided between commits, so that calls side by side keep the limit
+            replica, now_ms = context.writer.replica, context.now_ms
+            created = _standing(replica, beacon, now_ms) is None
+            if created:
+                _check_room(replica, p.agent_id, now_ms)
             return _placed(call, beacon, vector, threshold, ttl_s, expires_ms, frontier)
 
         await append_one(context, call, build)
@@ -65,7 +70,7 @@ class BeaconOperations:
             "threshold": threshold,
             "expires_at": format_ms(expires_ms),
             "would_match": would_match,
-            "created": held is None,
+            "created": created,
         }
 
     async def withdraw_beacon(self, call: Call) -> Mapping[str, Any]:
@@ -99,12 +104,15 @@ class BeaconOperations:
             return out
 
         found = await context.writer.ask(standing)
-        waiting = await context.pool.read(lambda db: _waiting(db, p.agent_id))
+        waiting = await context.pool.read(lambda db: _waiting(db, p))
         found.sort(key=lambda row: (row[1].hlc, row[0].beacon))
-        return {
-            "agent": p.agent,
-            "beacons": [_beacon_object(b, pl, expires, waiting[b.beacon]) for b, pl, expires in found],
-        }
+        shown = [_beacon_object(b, pl, expires, waiting[b.beacon]) for b, pl, expires in found]
+        kept = within_budget(shown, limits.RESULT_BYTES_MAX)
+        out: dict[str, Any] = {"agent": p.agent, "beacons": kept}
+        if len(kept) < len(shown):
+            out["cut"] = len(shown) - len(kept)
+            out["note"] = "The list is cut to the oldest; remove what you no longer need with ttl_seconds 0."
+        return out
 
     async def _withdraw(self, call: Call, beacon: BeaconId, standing: bool) -> Mapping[str, Any]:
         if standing:
@@ -112,17 +120,6 @@ class BeaconOperations:
                 self._context, call, lambda frontier: BeaconWithdrawn(beacon=beacon, frontier=frontier)
             )
         return {"beacon_id": format_uuid(beacon), "withdrawn": True}
-
-    async def _check_room(self, call: Call) -> None:
-        agent, now_ms = call.principal.agent_id, self._context.now_ms
-        count = await self._context.writer.ask(
-            lambda r: sum(_standing(r, b.beacon, now_ms) is not None for b in r.beacons.of_agent(agent))
-        )
-        if count >= limits.BEACONS_PER_AGENT:
-            raise Overloaded(
-                f"{count} beacons of yours are placed, limit {limits.BEACONS_PER_AGENT}. Nothing was placed."
-                " Remove one with ttl_seconds 0; list_beacons shows them."
-            )
 
     async def _would_match(self, call: Call, embedding: Embedding | None, threshold: float) -> dict[str, Any]:
         p, args, context = call.principal, call.args, self._context
@@ -168,6 +165,15 @@ def _standing(replica: Replica, beacon: BeaconId, now_ms: int) -> Placement | No
     return placement
 
 
+def _check_room(replica: Replica, agent: AgentId, now_ms: int) -> None:
+    count = sum(_standing(replica, b.beacon, now_ms) is not None for b in replica.beacons.of_agent(agent))
+    if count >= limits.BEACONS_PER_AGENT:
+        raise Overloaded(
+            f"{count} beacons of yours are placed, limit {limits.BEACONS_PER_AGENT}. Nothing was placed."
+            " Remove one with ttl_seconds 0; list_beacons shows them."
+        )
+
+
 def _vector(embedding: Embedding, space: str) -> Vector:
     quantised = quantise(embedding.vector)
     return Vector(space=space, values=quantised.q, norm=quantised.n)
@@ -206,9 +212,11 @@ def _placed(
 
 def _beacon_object(beacon: Beacon, placement: Placement, expires_ms: int, waiting: int) -> dict[str, Any]:
     f = beacon.filters
+    interest = cut_content(beacon.interest)
     out: dict[str, Any] = {
         "beacon_id": format_uuid(beacon.beacon),
-        "interest": beacon.interest,
+        "interest": interest["content"],
+        **({"interest_chars": interest["content_chars"]} if "content_chars" in interest else {}),
         "threshold": placement.threshold / 10_000,
         "expires_at": format_ms(expires_ms),
         "waiting": waiting,
@@ -231,13 +239,16 @@ def _beacon_object(beacon: Beacon, placement: Placement, expires_ms: int, waitin
     return out
 
 
-def _waiting(db: apsw.Connection, agent: bytes) -> Counter[bytes]:
-    """Return how many unread entries of an agent name each beacon; at most 10,000 entries are looked at."""
+def _waiting(db: apsw.Connection, p: Principal) -> Counter[bytes]:
+    """Return how many unread entries that a principal may see name each beacon; 10,000 are looked at."""
+    condition, parameters = p.scope(None).condition("c")
     counts: Counter[bytes] = Counter()
     for (matched,) in database.rows(
         db,
-        "SELECT matched FROM entries WHERE agent_id=? AND read_local IS NULL LIMIT ?",
-        agent,
+        f"SELECT e.matched FROM entries e JOIN cells c ON c.cell_no=e.cell_no"  # noqa: S608
+        f" WHERE e.agent_id=? AND e.read_local IS NULL AND {condition} LIMIT ?",
+        p.agent_id,
+        *parameters,
         UNREAD_COUNTED,
     ):
         counts.update(m.beacon for m in unpack_matches(matched))

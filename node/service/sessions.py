@@ -37,28 +37,16 @@ class SessionOperations:
         project = resolve_project(call, None, write=False, consequence="Nothing was opened. ")
         idle_since = context.now_ms - limits.SESSION_IDLE_S * 1000
 
-        def look(db: apsw.Connection) -> tuple[list[dict[str, Any]], int, int]:
-            still = _open_sessions(db, p.agent_id, project, idle_since)
-            total = database.value(
-                db,
-                "SELECT count(*) FROM sessions s WHERE s.agent_id=? AND s.opened_ms>=? AND NOT EXISTS"
-                " (SELECT 1 FROM closings x WHERE x.session=s.session)",
-                p.agent_id,
-                idle_since,
-            )
+        def look(db: apsw.Connection) -> tuple[list[dict[str, Any]], int]:
             _, unread = waiting(db, ReaderView(p.agent_id), p.scope(None), 1)
-            return still, total, unread
+            return _open_sessions(db, p.agent_id, project, idle_since), unread
 
-        still, total, unread = await context.pool.read(look)
-        if total >= limits.OPEN_SESSIONS_PER_AGENT:
-            raise Overloaded(
-                f"{total} sessions of yours are open, limit {limits.OPEN_SESSIONS_PER_AGENT}. Nothing was opened."
-                f' Close one first, for example {{"session_id": "{still[0]["session_id"] if still else "..."}"}}.'
-            )
+        still, unread = await context.pool.read(look)
         session = SessionId(context.random_bytes(16))
         title = call.args.get("title", "")
 
         def build(frontier: WireFrontier) -> SessionOpened:
+            _check_room(context.writer.replica.db, p.agent_id, idle_since, still)
             return SessionOpened(
                 session=session, agent=p.agent, owner=p.owner, project=project, title=title, frontier=frontier
             )
@@ -99,6 +87,21 @@ class SessionOperations:
         for session, tenant, agent in await context.pool.read(lambda db: _idle(db, before_ms)):
             closing = SessionClosed(session=session)
             await context.writer.append([Draft.of(TenantId(tenant), AgentId(agent), closing)])
+
+
+def _check_room(db: apsw.Connection, agent: bytes, idle_since_ms: int, still: list[dict[str, Any]]) -> None:
+    total = database.value(
+        db,
+        "SELECT count(*) FROM sessions s WHERE s.agent_id=? AND s.opened_ms>=? AND NOT EXISTS"
+        " (SELECT 1 FROM closings x WHERE x.session=s.session)",
+        agent,
+        idle_since_ms,
+    )
+    if total >= limits.OPEN_SESSIONS_PER_AGENT:
+        raise Overloaded(
+            f"{total} sessions of yours are open, limit {limits.OPEN_SESSIONS_PER_AGENT}. Nothing was opened."
+            f' Close one first, for example {{"session_id": "{still[0]["session_id"] if still else "..."}"}}.'
+        )
 
 
 def _idle(db: apsw.Connection, before_ms: int) -> list[tuple[bytes, bytes, bytes]]:

@@ -296,5 +296,3 @@ def _difference(a: MemoryProcess, b: MemoryProcess) -> str:
     left, right = _entries(a), _entries(b)
     keys = [k for k in left.keys() | right.keys() if left.get(k) != right.get(k)]
     return f"{len(keys)} entries" if keys else "not in what entries say"
-
-

@@ -198,5 +198,3 @@ class Workload:
             return BeaconWithdrawn(beacon=beacon, frontier=frontier)
 
         peer.submit([Draft(agent.tenant, agent.id, build)], done)
-
-

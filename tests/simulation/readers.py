@@ -33,9 +33,7 @@ class Client:
         session: None for the agent itself.
     """
 
-    def __init__(
-        self, world: MemoryWorld, agent: Agent, mode: str, session: SessionId | None = None
-    ) -> None:
+    def __init__(self, world: MemoryWorld, agent: Agent, mode: str, session: SessionId | None = None) -> None:
         self.world, self.history, self.agent, self.session = world, world.history, agent, session
         self.seen = Seen(agent, session, mode)
         if session is not None:

@@ -185,7 +185,10 @@ class Reference:
     # -- superseded
 
     def _to_be_told(
-        self, old: bytes, pairs: set[tuple[bytes | None, bytes]], created: Mapping[bytes, Mapping[AgentId, Due]]
+        self,
+        old: bytes,
+        pairs: set[tuple[bytes | None, bytes]],
+        created: Mapping[bytes, Mapping[AgentId, Due]],
     ) -> set[AgentId]:
         """Return who wrote a memory, matched it, or was told that it replaces an older one."""
         chain, rest = {old}, [old]
@@ -220,5 +223,3 @@ def _admits(payload: BeaconPlaced, cell: CellStored) -> bool:
 def _score(a: Vector, b: Vector) -> int:
     dot = sum(x * y for x, y in zip(a.values, b.values, strict=True))
     return math.floor(10_000 * dot / math.sqrt(a.norm * b.norm))
-
-

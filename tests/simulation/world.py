@@ -35,6 +35,7 @@ class Settings:
         appends: own events, at random processes and moments; some come in bursts.
         payload_bytes: of each event.
         faults: kinds that may happen: partition, outage, crash, restore, clone.
+        in_order: messages of one process reach another in the order sent, as on one NATS connection.
         config: of the engines.
     """
 
@@ -45,6 +46,7 @@ class Settings:
     appends: int = 40
     payload_bytes: int = 20
     faults: frozenset[str] = frozenset(("partition", "outage", "crash", "restore", "clone"))
+    in_order: bool = False
     config: EngineConfig = field(default_factory=EngineConfig)
 
 
@@ -70,6 +72,7 @@ class World:
         self.messages = 0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
+        self._last_arrival: dict[tuple[int, int], float] = {}
 
     # -- time
 
@@ -108,9 +111,16 @@ class World:
             if target is source or (publish.channel is Channel.PULL and target.site.peer != publish.peer):
                 continue
             if self._arrives(source, target):
-                self.at(self._delay(), self._deliver, source, target, publish)
+                self._carry(source, target, publish)
             if not self.healed and self.rng.random() < self.settings.duplication:
                 self.at(self.rng.uniform(1, 1_500), self._deliver, source, target, publish)
+
+    def _carry(self, source: Process, target: Process, publish: Publish) -> None:
+        arrival = self.now + self._delay()
+        if self.settings.in_order:
+            arrival = max(arrival, self._last_arrival.get((source.number, target.number), 0.0))
+            self._last_arrival[source.number, target.number] = arrival
+        self.at(arrival - self.now, self._deliver, source, target, publish)
 
     def set_network(self, up: bool) -> None:
         """Take the message server away, or bring it back: every process notices."""
