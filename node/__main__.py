@@ -13,6 +13,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code (table in `node.cli.failures`)."""
     args = sys.argv[1:] if arguments is None else arguments
     os.umask(0o077)
+    os.environ["ORT_DISABLE_TELEMETRY"] = (
+        "1"  # ONNX Runtime reports home otherwise; it looks when it is loaded
+    )
     if args[:2] == ["mcp", "serve"]:
         from node.cli import mcp_serve
 

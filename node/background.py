@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from node.child_process import PeerProcess
-from node.data_directory import MeshDirectory, PeerDirectory, RunFile, check_usable, peers_of
+from node.data_directory import MeshDirectory, PeerDirectory, RunFile, peers_of
+from node.directory_checks import check_usable
 from node.directory_lock import DirectoryLock, Holder, boot_id, holder_of
 from node.private_files import make_directory, read_record, write_record
 from proto.errors import Conflict, HyphaeError, Unavailable
@@ -93,6 +94,8 @@ def stop_holder(lock: Path, holder: Holder) -> None:
     Raises:
         Unavailable: it did not end within `STOP_DEADLINE_S`, or this user may not stop it.
     """
+    if holder.pid <= 0:  # to the system 0 and less mean whole groups of processes
+        raise Unavailable(f"whoever holds {lock.parent} has not said so yet. Try again.")
     try:
         os.kill(holder.pid, signal.SIGTERM)
     except ProcessLookupError:

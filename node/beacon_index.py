@@ -1,7 +1,8 @@
 """All beacons in memory, as matrices: which beacons could a new cell match, and which cells a new beacon.
 
-One matrix per (tenant, embedding space); the exact decision on each candidate is `matching.judge`.  Owned by
-the writer thread; rebuilt from the database at start and after a rollback.
+One matrix per tenant and space of comparison, one row per vector of a beacon; the exact decision on each
+candidate is `matching.judge`.  Owned by the writer thread; rebuilt from the database at start and after a
+rollback.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from node.matching import INTEREST_IN_ALL, Beacon
 from proto.ids import AgentId, BeaconId, TenantId
 from proto.payloads import Vector
-from proto.scoring import matches
+from proto.scoring import DIMENSIONS_MAX, matches
 
 Floats = npt.NDArray[np.float32]
 
@@ -24,6 +25,17 @@ def unpack_vector(vector: Vector) -> Floats:
     return np.frombuffer(vector.values, dtype=np.int8).astype(np.float32)
 
 
+def is_usable(vector: Vector) -> bool:
+    """Tell whether a vector is what the scoring rule expects: a direction with its own sum of squares."""
+    values = np.frombuffer(vector.values, dtype=np.int8).astype(np.int64)
+    return len(values) <= DIMENSIONS_MAX and 0 < vector.norm == int(values @ values)
+
+
+def space_of(vector: Vector) -> str:
+    """Return what must be equal for two vectors to be compared: embedding space and number of dimensions."""
+    return f"{vector.space}/{len(vector.values)}"
+
+
 class _Matrix:
     """Rows of one tenant and space; grows by doubling."""
 
@@ -31,16 +43,16 @@ class _Matrix:
         self.rows = np.zeros((16, dimensions), dtype=np.float32)
         self.norms = np.ones(16, dtype=np.int64)
         self.thresholds = np.zeros(16, dtype=np.int32)
-        self.beacons: list[Beacon] = []
+        self.beacons: list[tuple[Beacon, int]] = []  # with the number of the vector
 
-    def add(self, beacon: Beacon, values: Floats, norm: int) -> int:
+    def add(self, beacon: Beacon, vector_no: int, values: Floats, norm: int) -> int:
         row = len(self.beacons)
         if row == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
             self.norms = np.concatenate([self.norms, np.ones_like(self.norms)])
             self.thresholds = np.concatenate([self.thresholds, np.zeros_like(self.thresholds)])
         self.rows[row], self.norms[row] = values, norm
-        self.beacons.append(beacon)
+        self.beacons.append((beacon, vector_no))
         return row
 
 
@@ -49,16 +61,15 @@ class BeaconIndex:
 
     def __init__(self) -> None:
         self._by_id: dict[BeaconId, Beacon] = {}
-        self._by_agent: dict[AgentId, list[Beacon]] = {}
         self._matrices: dict[tuple[TenantId, str], _Matrix] = {}
-        self._row: dict[BeaconId, tuple[_Matrix, int]] = {}
+        self._rows: dict[BeaconId, list[tuple[Vector, _Matrix, int]]] = {}  # by number of the vector
         self._all: dict[TenantId, list[Beacon]] = {}  # interest "*"
 
     def get(self, beacon: BeaconId) -> Beacon | None:
         return self._by_id.get(beacon)
 
-    def of_agent(self, agent: AgentId) -> Sequence[Beacon]:
-        return self._by_agent.get(agent, ())
+    def of_agent(self, agent: AgentId) -> list[Beacon]:
+        return [b for b in self._by_id.values() if b.agent_id == agent]
 
     def all(self) -> Iterator[Beacon]:
         yield from self._by_id.values()
@@ -66,26 +77,35 @@ class BeaconIndex:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def add(self, beacon: Beacon, vector: Vector | None) -> None:
-        """Add a beacon that is not there yet; it has at least one placement."""
-        self._by_id[beacon.beacon] = beacon
-        self._by_agent.setdefault(beacon.agent_id, []).append(beacon)
-        if beacon.interest == INTEREST_IN_ALL or vector is None:
-            self._all.setdefault(beacon.tenant, []).append(beacon)
-            return
-        values = unpack_vector(vector)
-        matrix = self._matrices.setdefault((beacon.tenant, vector.space), _Matrix(len(values)))
-        if len(values) != matrix.rows.shape[1]:
-            return  # another dimension under the same name of a space: it can match nothing
-        self._row[beacon.beacon] = matrix, matrix.add(beacon, values, vector.norm)
-        self.refresh(beacon)
+    def add(self, beacon: Beacon, vector: Vector | None) -> int:
+        """Add a beacon, or one more vector of it; nothing changes when both are there already.
+
+        Args:
+            vector: usable (`is_usable`); None for interest "*".
+
+        Returns:
+            The number of the vector, for `Placement.vector_no`.
+        """
+        if beacon.beacon not in self._by_id:
+            self._by_id[beacon.beacon] = beacon
+            if beacon.interest == INTEREST_IN_ALL:
+                self._all.setdefault(beacon.tenant, []).append(beacon)
+        if vector is None or beacon.interest == INTEREST_IN_ALL:
+            return 0
+        rows = self._rows.setdefault(beacon.beacon, [])
+        for number, (known, _, _) in enumerate(rows):
+            if known == vector:
+                return number
+        values, number = unpack_vector(vector), len(rows)
+        key = beacon.tenant, space_of(vector)
+        matrix = self._matrices.get(key) or self._matrices.setdefault(key, _Matrix(len(values)))
+        rows.append((vector, matrix, matrix.add(beacon, number, values, vector.norm)))
+        return number
 
     def refresh(self, beacon: Beacon) -> None:
-        """Take a changed threshold over."""
-        found = self._row.get(beacon.beacon)
-        if found is not None:
-            matrix, row = found
-            matrix.thresholds[row] = beacon.lowest_threshold()
+        """Take changed thresholds over: call after a placement was added."""
+        for number, (_, matrix, row) in enumerate(self._rows.get(beacon.beacon, ())):
+            matrix.thresholds[row] = beacon.lowest_threshold(number)
 
     def unfiltered(self, tenant: TenantId) -> Sequence[Beacon]:
         """Return the beacons that look at every diff of a tenant."""
@@ -98,27 +118,20 @@ class BeaconIndex:
         values: Floats,
         norms: npt.NDArray[np.int64],
         bonus: npt.NDArray[np.int32],
-    ) -> Iterator[tuple[int, Beacon, int]]:
-        """Yield (row of `values`, beacon, score) wherever the score could reach a threshold.
+    ) -> Iterator[tuple[int, Beacon, int, int]]:
+        """Yield (row of `values`, beacon, number of its vector, score) where the score could suffice.
 
         Args:
+            space: as `space_of` gives it.
             values: float32[m, dim] of int8 values; norms: int64[m]; bonus: int32[m], ten-thousandths.
         """
         matrix = self._matrices.get((tenant, space))
-        if matrix is None or not matrix.beacons or values.shape[1] != matrix.rows.shape[1]:
+        if matrix is None:
             return
         n = len(matrix.beacons)
         rows, columns, scores = matches(
             values, norms, matrix.rows[:n], matrix.norms[:n], matrix.thresholds[:n], np.maximum(bonus, 0)
         )
         for i, j, score in zip(rows.tolist(), columns.tolist(), scores.tolist(), strict=True):
-            yield i, matrix.beacons[j], score
-
-    def vector_of(self, beacon: BeaconId) -> tuple[Floats, int, str] | None:
-        """Return (values, norm, space) of a beacon's interest, or None for "*"."""
-        found = self._row.get(beacon)
-        if found is None:
-            return None
-        matrix, row = found
-        space = next(key[1] for key, value in self._matrices.items() if value is matrix)
-        return matrix.rows[row], int(matrix.norms[row]), space
+            beacon, number = matrix.beacons[j]
+            yield i, beacon, number, score

@@ -69,14 +69,14 @@ class CellsProjection:
         cell_no = self._last_no if held is None else int(held[0])
         judged = as_judged(logged, payload, cell_no)
         self._db.execute(
-            "INSERT INTO cell_events VALUES(?,?,?,?,?)",
-            (logged.local, cell_no, logged.stream_no, header.sequence, header.tenant),
+            "INSERT INTO cell_events VALUES(?,?,?,?,?,?)",
+            (logged.local, cell_no, logged.stream_no, header.sequence, header.tenant, header.wall_ms),
         )
         changes: list[CellChange] = []
-        replaced = True  # a second event of a cell: look, it is rare
+        linked = payload.supersedes is not None
         if held is None or self._is_earlier(logged, int(held[1])):
             changes.append(self._write(logged, payload, judged, replaces=held is not None))
-            replaced = changes[0].superseded
+            linked |= changes[0].superseded
         hidden: list[int] = []
         if payload.supersedes is not None:
             self._db.execute(
@@ -86,8 +86,7 @@ class CellsProjection:
             self._db.execute("UPDATE cells SET superseded=1 WHERE cell=?", (payload.supersedes,))
             old = database.value(self._db, "SELECT cell_no FROM cells WHERE cell=?", payload.supersedes)
             hidden = [] if old is None else [int(old)]
-        linked = replace(judged, replaces=payload.supersedes is not None, replaced=replaced)
-        return linked, changes, hidden
+        return replace(judged, linked=linked, repeated=held is not None), changes, hidden
 
     def _is_earlier(self, logged: Logged, held_local: int) -> bool:
         held = read_logged(self._db, held_local).event.header

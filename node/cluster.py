@@ -18,6 +18,7 @@ from mesh.replicator import Replicator
 from mesh.rpc_server import RpcServer
 from proto.ids import MeshId, PeerId
 from proto.messages import Reply, Request
+from proto.streams import StreamId
 from proto.subjects import Subjects
 
 STOP_S = 3.0
@@ -27,35 +28,37 @@ class MeshCluster:
     """See `node.service.context.Cluster`.
 
     Args:
-        nats_url: with the credentials of a peer.
+        nats_urls: asked before each attempt to connect: where NATS is now, with the credentials of a peer.
         serve: answers requests from the mesh.
         vitals: what digests say of this peer, without its addresses.
         member_count: how many members are known.
+        on_fork: told of a stream that two processes have written.
     """
 
     def __init__(
         self,
         peer: PeerId,
         mesh: MeshId,
-        nats_url: str,
+        nats_urls: Callable[[], Sequence[str]],
         log: EventLog,
         serve: Callable[[Request, bytes], Awaitable[Reply]],
         vitals: Callable[[], Vitals],
         member_count: Callable[[], int],
+        on_fork: Callable[[StreamId, int], None],
     ) -> None:
         subjects = Subjects(mesh)
         self._member_count = member_count
         self._vitals = vitals
         self._live, self._bulk, self._rpc = (
             NatsTransport(
-                nats_url,
+                nats_urls,
                 inbox_prefix=peer_reply_prefix(peer),
                 echo_subject=subjects.echo(peer, use),
                 name=f"hyphae-{use}",
             )
             for use in ("live", "bulk", "rpc")
         )
-        self.replicator = Replicator(peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say)
+        self.replicator = Replicator(peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say, on_fork=on_fork)
         self._server = RpcServer(self._rpc, subjects.requests(peer), serve)
         self._urls: tuple[str, ...] = ()
 

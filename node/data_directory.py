@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from node.directory_checks import check_usable
 from node.directory_lock import Holder, holder_of
 from node.private_files import make_directory, read_record, remove, write_record
 from proto.errors import Invalid, Unavailable
 
-DISK_FREE_BYTES_MIN = 64 * 1024 * 1024  # below it nothing is started: SQLite and the index need room to work
 SOCKET_PATH_BYTES = 100  # the kernel allows 104 on macOS and 108 on Linux
 _PEER_NAME = re.compile(r"peer-([1-9][0-9]{0,3})")
 
@@ -243,40 +242,6 @@ def peers_of(path: Path) -> tuple[PeerDirectory, ...]:
 def running_peers(path: Path) -> tuple[RunFile, ...]:
     """Return the peers of a directory that are up and ready."""
     return tuple(run for run in (peer.running() for peer in peers_of(path)) if run is not None)
-
-
-def check_usable(path: Path) -> None:
-    """Check that a directory exists or can be made, can be written, and has room.
-
-    Raises:
-        Invalid: it, or something above it, is a file.  Nothing was changed.
-        Unavailable: not writable, or less than `DISK_FREE_BYTES_MIN` free.  Nothing was changed.
-    """
-    existing = path
-    try:
-        while not existing.exists() and existing != existing.parent:
-            existing = existing.parent
-        is_directory = existing.is_dir()
-        writable = os.access(
-            existing, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids
-        )
-        free = shutil.disk_usage(existing).free
-    except OSError as e:
-        raise Unavailable(f"{existing} cannot be looked at: {e.strerror}. Nothing was changed.") from e
-    if not is_directory:
-        raise Invalid(
-            f"{existing} is a file, not a directory. Nothing was changed. Choose another --data-dir."
-        )
-    if not writable:
-        raise Unavailable(
-            f"{existing} is not writable for this user. Nothing was changed. "
-            "Mend its permissions, or choose another --data-dir."
-        )
-    if free < DISK_FREE_BYTES_MIN:
-        raise Unavailable(
-            f"{existing} has {free // 2**20} MiB free; {DISK_FREE_BYTES_MIN // 2**20} MiB are needed. "
-            "Nothing was changed. Make room, or choose another --data-dir."
-        )
 
 
 def _runtime_directories(environ: Mapping[str, str]) -> tuple[Path, ...]:

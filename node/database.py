@@ -41,6 +41,7 @@ CREATE TABLE unfolded(local INTEGER PRIMARY KEY, kind TEXT NOT NULL, why TEXT NO
 CREATE TABLE members(
   peer BLOB PRIMARY KEY, name TEXT NOT NULL, public_key BLOB NOT NULL, joined_ms INTEGER NOT NULL,
   retired_ms INTEGER) WITHOUT ROWID;
+CREATE TABLE retirements(peer BLOB PRIMARY KEY, retired_ms INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE keys(
   key_id TEXT PRIMARY KEY, public_key BLOB NOT NULL, tenant_id BLOB NOT NULL, tenant TEXT NOT NULL,
   owner TEXT NOT NULL, agent TEXT NOT NULL, scopes TEXT NOT NULL, projects TEXT, default_project TEXT,
@@ -57,7 +58,8 @@ CREATE INDEX cells_by_scope ON cells(tenant_id, layer, project, cell_type);
 CREATE INDEX cells_by_agent ON cells(agent_id, wall_ms);
 CREATE TABLE cell_events(
   local INTEGER PRIMARY KEY, cell_no INTEGER NOT NULL, stream_no INTEGER NOT NULL, sequence INTEGER NOT NULL,
-  tenant_id BLOB NOT NULL);
+  tenant_id BLOB NOT NULL, wall_ms INTEGER NOT NULL);
+CREATE INDEX cell_events_by_time ON cell_events(tenant_id, wall_ms);
 CREATE INDEX cell_events_by_position ON cell_events(stream_no, sequence);
 CREATE INDEX cell_events_by_cell ON cell_events(cell_no);
 CREATE TABLE supersessions(

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 from node.child_process import hyphae_command
-from node.data_directory import MeshDirectory, check_usable, running_peers
+from node.data_directory import MeshDirectory, running_peers
+from node.directory_checks import check_usable
 from node.private_files import make_directory, read_secret
 from node.up import UpConfig, UpSummary
 from proto.errors import HyphaeError, Unavailable, rebuild

@@ -67,7 +67,7 @@ class FaissIndexes:
             bits = np.zeros(int(allowed.max()) + 1, dtype=np.bool_)
             bits[allowed] = True
             packed = np.packbits(bits, bitorder="little")
-            selector = faiss.IDSelectorBitmap(len(bits), faiss.swig_ptr(packed))
+            selector = faiss.IDSelectorBitmap(len(packed), faiss.swig_ptr(packed))  # its size in bytes
             parameters = faiss.SearchParameters(sel=selector)  # type: ignore[call-arg]
         with held.lock:
             k = min(k, held.index.ntotal)

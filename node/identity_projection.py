@@ -12,7 +12,7 @@ from proto.payloads import KeyIssued, KeyRevoked, PeerJoined, PeerRetired
 
 
 class IdentityProjection:
-    """Writes `members`, `keys`, `revocations` and `agents`."""
+    """Writes `members`, `retirements`, `keys`, `revocations` and `agents`."""
 
     def __init__(self, db: apsw.Connection, mesh: MeshId) -> None:
         self._db = db
@@ -23,14 +23,21 @@ class IdentityProjection:
 
     def join(self, logged: Logged, payload: PeerJoined) -> None:
         self._db.execute(
-            "INSERT OR IGNORE INTO members(peer, name, public_key, joined_ms) VALUES(?,?,?,?)",
+            "INSERT OR IGNORE INTO members VALUES(?1,?2,?3,?4,(SELECT retired_ms FROM retirements WHERE peer=?1))",
             (payload.peer, payload.name, payload.public_key, logged.event.header.wall_ms),
         )
 
     def retire(self, logged: Logged, payload: PeerRetired) -> None:
+        """Note a retirement; that of a peer whose joining is not known yet is kept for it."""
+        retired = payload.peer, logged.event.header.wall_ms
         self._db.execute(
-            "UPDATE members SET retired_ms=min(ifnull(retired_ms, ?1), ?1) WHERE peer=?2",
-            (logged.event.header.wall_ms, payload.peer),
+            "INSERT INTO retirements VALUES(?1,?2)"
+            " ON CONFLICT(peer) DO UPDATE SET retired_ms=min(retired_ms, ?2)",
+            retired,
+        )
+        self._db.execute(
+            "UPDATE members SET retired_ms=(SELECT retired_ms FROM retirements WHERE peer=?1) WHERE peer=?1",
+            retired[:1],
         )
 
     def issue(self, logged: Logged, payload: KeyIssued) -> None:

@@ -35,7 +35,7 @@ def log_to_stderr(level: str) -> None:
 
 
 def log_everything(level: str, file: Path | None) -> None:
-    """Send the lines of structlog and of libraries as JSON to a file, or to stderr.
+    """Send the lines of structlog and of libraries to a file or to stderr: as JSON, for people on a terminal.
 
     Args:
         level: one of `LEVELS`; libraries are heard from "warning" on.
@@ -48,10 +48,13 @@ def log_everything(level: str, file: Path | None) -> None:
         handler = RotatingFileHandler(
             file, maxBytes=LOG_FILE_BYTES, backupCount=LOG_FILES - 1, encoding="utf-8", delay=True
         )
+    for_people = file is None and sys.stderr.isatty()
     formatter = structlog.stdlib.ProcessorFormatter(
         processors=[
             structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.JSONRenderer(ensure_ascii=False),
+            structlog.dev.ConsoleRenderer()
+            if for_people
+            else structlog.processors.JSONRenderer(ensure_ascii=False),
         ],
         foreign_pre_chain=_common(),
     )

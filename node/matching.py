@@ -1,14 +1,15 @@
 """Which agents a diff is for: beacons, frontiers and filters, as a pure function of events.
 
 A diff matches a beacon when some placement of it was made without knowing the diff (the diff lies beyond the
-placement's frontier), no withdrawal had ended that placement for it, the score reaches the threshold and the
-filters pass.  Of several such placements the newest decides.  Nothing here looks at a clock or at the order
-of arrival, so every peer decides alike.  Frontiers and links: `proto.streams`.
+placement's frontier), can be compared with it, was not ended for it by a withdrawal, and lets it through: the
+score reaches the threshold and the filters pass.  Of several such placements the newest decides.  Nothing
+here looks at a clock or at the order of arrival, so every peer decides alike.  Frontiers and links:
+`proto.streams`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ class Diff:
         local: place of the event in this peer's order of arrival.
         salience: ten-thousandths.
         match_bonus: ten-thousandths of cosine, added to the score unless the beacon is strict.
+        space: what its vector can be compared in; None when it has none.
     """
 
     local: int
@@ -45,6 +47,7 @@ class Diff:
     cell: CellId
     cell_no: int
     diff: DiffId
+    space: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,9 @@ class Placement:
     Args:
         readable: projects that the key which placed it could read; None for all of the tenant.
         threshold: ten-thousandths of cosine.
+        space: what the vector of the interest can be compared in; None for "*", which needs no comparison.
+        vector_no: which of the beacon's vectors it was placed with: another peer may have embedded the same
+            interest a little differently, or in another space.
     """
 
     local: int
@@ -66,6 +72,8 @@ class Placement:
     owner: str
     readable: frozenset[str] | None
     frontier: Frontier
+    space: str | None = None
+    vector_no: int = 0
 
     def may_read(self, diff: Diff) -> bool:
         """Tell whether whoever placed it may read a diff."""
@@ -107,8 +115,9 @@ class Beacon:
     withdrawals: list[Frontier] = field(default_factory=list)
     renewed_ms: int = 0
 
-    def lowest_threshold(self) -> int:
-        return min(p.threshold for p in self.placements)
+    def lowest_threshold(self, vector_no: int) -> int:
+        """Return the lowest threshold among the placements with one of its vectors."""
+        return min(p.threshold for p in self.placements if p.vector_no == vector_no)
 
     def expires_ms(self, placement: Placement) -> int:
         return max(placement.expires_ms, self.renewed_ms)
@@ -143,11 +152,12 @@ class Match(NamedTuple):
     include_own: bool
 
 
-def judge(beacon: Beacon, diff: Diff, score: int | None, covers: Coverages) -> Match | None:
+def judge(beacon: Beacon, diff: Diff, scores: Mapping[int, int], covers: Coverages) -> Match | None:
     """Decide one pair.
 
     Args:
-        score: of the interest against the cell, ten-thousandths of cosine; None for "*".
+        scores: of the cell against the beacon's vectors, by `vector_no`, ten-thousandths of cosine; those
+            below every threshold of their vector may be left out.
 
     Returns:
         The match by the newest placement that is eligible, or None.
@@ -161,15 +171,18 @@ def judge(beacon: Beacon, diff: Diff, score: int | None, covers: Coverages) -> M
     own = diff.agent_id == beacon.agent_id and diff.session is None
     if own and not newest.include_own:
         return None
-    if score is None:
+    if newest.space is None:
         return Match(beacon.beacon, 10_000, newest.include_own)
+    score = scores.get(newest.vector_no)
     bonus = 0 if newest.strict else diff.match_bonus
-    if score + bonus < newest.threshold:
+    if score is None or score + bonus < newest.threshold:
         return None
     return Match(beacon.beacon, score, newest.include_own)
 
 
 def _eligible(beacon: Beacon, placement: Placement, diff: Diff, covers: Coverages) -> bool:
+    if placement.space is not None and placement.space != diff.space:
+        return False
     if not placement.may_read(diff) or covers.before(placement.frontier, diff.position):
         return False
     if diff.hlc.wall_ms >= beacon.expires_ms(placement):
@@ -180,11 +193,6 @@ def _eligible(beacon: Beacon, placement: Placement, diff: Diff, covers: Coverage
     )
 
 
-def is_withdrawn(beacon: Beacon, covers: Coverages) -> bool:
-    """Tell whether every placement known is ended by a withdrawal known."""
-    return all(any(covers.before(w, p.position) for w in beacon.withdrawals) for p in beacon.placements)
-
-
 def current(beacon: Beacon, covers: Coverages) -> Placement | None:
     """Return the newest placement that is not withdrawn: what the beacon says now."""
     standing = [
@@ -193,12 +201,11 @@ def current(beacon: Beacon, covers: Coverages) -> Placement | None:
     return max(standing, key=lambda p: (p.hlc, p.position), default=None)
 
 
-def names_epoch_from(frontiers: Sequence[Frontier], stream: StreamId) -> bool:
+def names_epoch_from(frontier: Frontier, stream: StreamId) -> bool:
     """Tell whether a frontier names this epoch of a peer or a later one: only then can its link matter."""
     return any(
         entry.stream.peer == stream.peer
         and entry.stream.partition == stream.partition
         and entry.stream.ordinal >= stream.ordinal
-        for frontier in frontiers
         for entry in frontier
     )

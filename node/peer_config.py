@@ -12,6 +12,7 @@ class PeerConfig:
 
     Args:
         nats_url: with credentials; None to use the remembered one, or to stand alone.
+        nats_url_file: read again before each attempt to connect, so that a server that moved is found.
         join_token: of a member, for a peer that belongs to no mesh yet.
         use_nats: False to stand alone even if an address is remembered.
         secrets_dir: where the first peer of a mesh writes the two bootstrap keys.
@@ -22,6 +23,7 @@ class PeerConfig:
     data_dir: Path
     name: str = "peer-1"
     nats_url: str | None = None
+    nats_url_file: Path | None = None
     join_token: str | None = None
     use_nats: bool = True
     http_host: str = "127.0.0.1"

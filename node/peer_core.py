@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -39,10 +40,12 @@ from node.writer import LogReader, Writer
 from proto.errors import HyphaeError
 from proto.events import NO_HASH
 from proto.ids import PeerId, format_base32
+from proto.streams import StreamId
 
 _log = structlog.get_logger(__name__)
 
 SNAPSHOT_AFTER_CELLS = 1_000
+PROBLEMS_MAX = 20
 
 
 def now_us() -> int:
@@ -188,11 +191,12 @@ class PeerCore:
         cluster = MeshCluster(
             self.identity.peer,
             self._mesh,
-            self.identity.nats_url,
+            self._nats_urls,
             log,
             self.service.serve,
             self._vitals,
             lambda: len(self._members),
+            self._fork_seen,
         )
         self.context.nats_url = self.identity.nats_url
         self.context.cluster = self._cluster = cluster
@@ -214,6 +218,23 @@ class PeerCore:
     def _read_members(self) -> frozenset[PeerId]:
         found = database.rows(self.replica.db, "SELECT peer FROM members WHERE retired_ms IS NULL")
         return frozenset(PeerId(row[0]) for row in found)
+
+    def _nats_urls(self) -> Sequence[str]:
+        """Return where NATS is now: the file that names it, if there is one, may have changed."""
+        file = self.config.nats_url_file
+        if file is not None:
+            with contextlib.suppress(OSError):
+                return [file.read_text(encoding="utf-8").strip()]
+        return [self.identity.nats_url or ""]
+
+    def _fork_seen(self, stream: StreamId, sequence: int) -> None:
+        """Say loudly that somebody's history has two versions; both are kept, the rest is served."""
+        text = (
+            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ at event {sequence}:"
+            " a directory ran twice under one epoch, or a disk lied; the first one seen is served"
+        )
+        if text not in self._problems and len(self._problems) < PROBLEMS_MAX:
+            self._problems.append(text)
 
     def _vitals(self) -> Vitals:
         return Vitals(wall_ms=now_us() // 1000, space=self.embedder.space, version=version())

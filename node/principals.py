@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from mcp_gateway.authentication import parse_key
 from node import database
 from node.inbox_query import Scope
-from proto.errors import Forbidden, NotFound, Unauthenticated
+from proto.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from proto.ids import AgentId, MeshId, TenantId, agent_id, tenant_id
 from proto.messages import Credential, KeyCredential, LocalUser, Request, SignedCredential, signed_bytes
 from proto.payloads import PRIVATE
@@ -83,9 +83,14 @@ class Principal:
         """Refuse a project that this key may not read or write.
 
         Raises:
+            Invalid: it is `private` in another spelling, which would be a project that everybody reads.
             NotFound: no such project for this key.
             Forbidden: the key may only read it.
         """
+        if project != PRIVATE and project.strip().casefold() == PRIVATE:
+            raise Invalid(
+                f'write the project "{PRIVATE}" in lower case and without spaces. {consequence}'.rstrip()
+            )
         if project == PRIVATE or self.projects is None:
             return
         grant = dict(self.projects).get(project)

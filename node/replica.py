@@ -7,7 +7,6 @@ kept, in the database or in memory.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -16,17 +15,18 @@ import apsw
 from mesh.ports import Segment
 from node import database
 from node.beacon_index import BeaconIndex
-from node.beacons_projection import BeaconsProjection
+from node.beacons_projection import BeaconsProjection, flaw_of
 from node.cells_projection import CellChange, CellsProjection
 from node.identity_projection import IdentityProjection
-from node.inbox_projection import InboxProjection, Judged
+from node.inbox_projection import InboxProjection
 from node.lexical_index import LexicalIndex
 from node.matching import Coverages
 from node.readers_projection import ReadersProjection
-from node.sqlite_log import Logged, SqliteLog, read_all, read_logged
-from proto.clock import ZERO, observe, tick
+from node.sqlite_log import Logged, SqliteLog, read_all
+from node.state_hash import state_hash
+from proto.clock import ZERO, Hlc, observe, tick
 from proto.errors import HyphaeError, ProtocolError
-from proto.events import SALT_BYTES
+from proto.events import SALT_BYTES, parse_header
 from proto.ids import NO_TENANT, AgentId, MeshId, PeerId, TenantId
 from proto.payloads import (
     BeaconPlaced,
@@ -138,9 +138,21 @@ class Replica:
             self.db, self.log, self._inbox, self.beacons, self.links, self.covers
         )
         self._beacons.reload()
-        self._pending: list[tuple[Judged, int]] = []
-        last = database.value(self.db, "SELECT max(local) FROM events")
-        self.hlc = read_logged(self.db, last).event.header.hlc if last else ZERO
+        self.hlc, self._unseen_hlc = self._clocks()
+
+    def _clocks(self) -> tuple[Hlc, Hlc]:
+        """Return the latest HLC of this peer's own events, and of all others: they grow along a stream."""
+        own = others = ZERO
+        for (header_bytes,) in database.rows(
+            self.db,
+            "SELECT e.header FROM streams s JOIN events e ON e.stream_no=s.stream_no AND e.sequence=s.head",
+        ):
+            header = parse_header(header_bytes)
+            if header.peer == self.peer:
+                own = max(own, header.hlc)
+            else:
+                others = max(others, header.hlc)
+        return own, others
 
     def frontier(self) -> Frontier:
         """Return the frontier of what this peer holds now."""
@@ -155,13 +167,15 @@ class Replica:
             apsw.Error: the database refused; nothing was kept and memory was rebuilt.
         """
         written = Written([], [], Changes(), [])
+        self.hlc = observe(self.hlc, self._unseen_hlc, now_us // 1000)  # seen in an earlier process life
+        self._unseen_hlc = ZERO
         try:
             with self.db:
                 for segment in segments:
                     self._receive(segment, now_us, written)
                 for draft in drafts:
                     self._append(draft, now_us, written)
-                self._flush_matches()
+                self._settle(written.changes)
                 self.log.write_heads({e.event.header.stream for e in written.changes.events})
         except BaseException:
             self.reload()
@@ -228,22 +242,21 @@ class Replica:
         except ProtocolError as error:
             self._set_aside(logged, kind, error.message)  # kept and forwarded, never believed
             return
-        if payload is None:
-            self._set_aside(logged, kind, "unknown kind" if logged.event.payload is not None else "erased")
+        flaw = _flaw_of(logged, payload)
+        if payload is None or flaw is not None:
+            self._set_aside(logged, kind, flaw or "")
         elif isinstance(payload, CellStored):
             judged, cells, hidden = self._cells.store(logged, payload)
             self._identity.know_agent(logged.event.header.tenant, payload.agent)
             changes.cells += cells
             changes.superseded += hidden
-            self._pending.append((judged, logged.arrived_us))
+            self._inbox.add_cell(judged, logged.arrived_us)
         elif isinstance(payload, PageListed):
-            self._flush_matches()
             self._readers.list_page(logged, payload)
         else:
             self._fold_rare(logged, payload, changes)
 
     def _fold_rare(self, logged: Logged, payload: Payload, changes: Changes) -> None:
-        self._flush_matches()
         match payload:
             case EpochOpened():
                 self._beacons.link(logged, payload)
@@ -253,7 +266,7 @@ class Replica:
             case BeaconWithdrawn():
                 self._beacons.withdraw(logged, payload)
             case BeaconsRenewed():
-                self._beacons.renew(logged, payload)
+                self._beacons.renew(payload)
             case SessionOpened():
                 self._identity.know_agent(logged.event.header.tenant, payload.agent)
                 self._readers.open_session(logged, payload)
@@ -274,10 +287,9 @@ class Replica:
             case _:  # a model without a fold is a defect that the tests over `MODELS` find
                 self._set_aside(logged, type(payload).__name__, "no fold")
 
-    def _flush_matches(self) -> None:
-        if self._pending:
-            pending, self._pending = self._pending, []
-            self._inbox.match_cells(pending)
+    def _settle(self, changes: Changes) -> None:
+        if changes.events:
+            self._inbox.settle(changes.events[-1].arrived_us)
 
     def _set_aside(self, logged: Logged, kind: str, why: str) -> None:
         self.db.execute("INSERT INTO unfolded VALUES(?,?,?)", (logged.local, kind, why))
@@ -304,10 +316,10 @@ class Replica:
                     self._fold(logged, changes)
                     done += 1
                     if done % REBUILD_BATCH == 0:
-                        self._flush_matches()
+                        self._settle(changes)
                         changes = Changes()
                         progress(done)
-                self._flush_matches()
+                self._settle(changes)
         finally:
             self.reload()
         progress(done)
@@ -321,29 +333,10 @@ class Replica:
         return state_hash(self.db)
 
 
-STATE_QUERIES = (
-    "SELECT c.cell, e.hash, c.superseded FROM cells c JOIN events e ON e.local=c.local ORDER BY c.cell",
-    "SELECT old, new FROM supersessions ORDER BY old, new",
-    "SELECT p.beacon, e.hash FROM placements p JOIN events e ON e.local=p.local ORDER BY p.beacon, e.hash",
-    "SELECT w.beacon, e.hash FROM withdrawals w JOIN events e ON e.local=w.local ORDER BY w.beacon, e.hash",
-    "SELECT beacon, expires_ms FROM renewals ORDER BY beacon",
-    "SELECT agent_id, diff, kind, matched, own_session, wall_ms, counter, read_local IS NOT NULL FROM entries"
-    " ORDER BY agent_id, diff",
-    "SELECT agent_id, diff, page FROM refs ORDER BY agent_id, diff, page",
-    "SELECT c.page, e.hash FROM commits c JOIN events e ON e.local=c.local ORDER BY c.page, e.hash",
-    "SELECT session, agent_id, project, title FROM sessions ORDER BY session",
-    "SELECT x.session, e.hash FROM closings x JOIN events e ON e.local=x.local ORDER BY x.session, e.hash",
-    "SELECT key_id, public_key FROM keys ORDER BY key_id",
-    "SELECT key_id FROM revocations ORDER BY key_id",
-    "SELECT peer, retired_ms FROM members ORDER BY peer",
-)
-
-
-def state_hash(db: apsw.Connection) -> bytes:
-    """See `Replica.state_hash`; on any connection."""
-    h = hashlib.sha256()
-    for query in STATE_QUERIES:
-        h.update(query.encode())
-        for found in db.execute(query):
-            h.update(repr(found).encode())
-    return h.digest()
+def _flaw_of(logged: Logged, payload: Payload | None) -> str | None:
+    """Return why an event is kept and forwarded but not folded, or None."""
+    if payload is None:
+        return "erased" if logged.event.payload is None else "unknown kind"
+    if isinstance(payload, EpochOpened) and logged.event.header.sequence != 1:
+        return "not the first event of its stream"
+    return flaw_of(payload) if isinstance(payload, BeaconPlaced) else None

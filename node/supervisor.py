@@ -16,7 +16,8 @@ from typing import Protocol
 
 from node.background import start_turn, stop_background_peer
 from node.child_process import PeerProcess
-from node.data_directory import MeshDirectory, RunFile, check_usable
+from node.data_directory import MeshDirectory, RunFile
+from node.directory_checks import check_usable
 from node.directory_lock import DirectoryLock, boot_id, in_use, now_text
 from node.private_files import read_secret, remove, write_private, write_record
 from node.process_keeper import Kept, ProcessKeeper
@@ -113,8 +114,7 @@ class Supervisor:
     # -- start ------------------------------------------------------------------------------------------
 
     async def _start(self, ports: list[int], parent_fd: int, on_ready: Callable[[UpSummary], None]) -> None:
-        await self._nats.start()
-        write_private(self._mesh.nats_peer_url, self._nats.peer_url() + "\n")
+        await self._start_nats()
         self._ports = ports
         self._peers = [
             PeerProcess(f"peer-{k}", (), self._mesh.logs / f"peer-{k}.stderr", parent_fd)
@@ -180,9 +180,14 @@ class Supervisor:
                 )
             await self._pause()
 
+    async def _start_nats(self) -> None:
+        """Start the server, and say where it is: after a crash its port may be another."""
+        await self._nats.start()
+        write_private(self._mesh.nats_peer_url, self._nats.peer_url() + "\n")
+
     def _keep_up(self) -> None:
         """From now on, start again whatever dies."""
-        self._keeper.add(Kept("nats-server", self._nats.start, self._nats.poll, lambda: ""))
+        self._keeper.add(Kept("nats-server", self._start_nats, self._nats.poll, lambda: ""))
         for number, process in enumerate(self._peers, start=1):
             start = functools.partial(self._start_again, number)
             self._keeper.add(Kept(process.name, start, process.poll, process.last_words))

@@ -94,13 +94,14 @@ def choose_ports(config: UpConfig) -> list[int]:
     return ports
 
 
-def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str]) -> str:
+def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str], *, detached: bool) -> str:
     """Return what `hyphae up` prints for people.
 
     Args:
         summary: what there is to say.
         client: whose entry is shown.
         env: the variables of that entry.
+        detached: it runs in the background.
     """
     mesh = MeshDirectory(summary.directory)
     names = [
@@ -127,7 +128,7 @@ def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str]) -> 
             "",
             "or let hyphae write it, with a key of the client's own: hyphae init --client claude-code"
             + _data_dir_hint(env),
-            "Stop with Ctrl-C.",
+            f"Stop it with: hyphae down{_data_dir_hint(env)}" if detached else "Stop with Ctrl-C.",
         ]
     )
 

@@ -89,7 +89,8 @@ def uuid_prefix(text: str) -> str | None:
     """Return the hexadecimal digits of a text that reads like a node id or its first 8 or more characters."""
     if len(text) > 36 or not _UUID_PREFIX.fullmatch(text):
         return None
-    return text.replace("-", "").lower()
+    digits = text.replace("-", "").lower()
+    return digits if len(digits) <= 2 * ID_BYTES else None
 
 
 def format_base32(value: bytes) -> str:

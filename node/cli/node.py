@@ -150,6 +150,7 @@ def _peer_config(options: Mapping[str, Any], settings: Settings, data: Path) -> 
         data_dir=data,
         name=options["name"] or settings.name or data.name,
         nats_url=None if options["no_nats"] else _secret(options["nats_url"]) or settings.nats_url,
+        nats_url_file=_file_of(options["nats_url"]),
         join_token=_secret(options["join_token"]),
         use_nats=not options["no_nats"],
         http_host=options["http_host"] or settings.http_host,
@@ -161,6 +162,11 @@ def _peer_config(options: Mapping[str, Any], settings: Settings, data: Path) -> 
         allowed_origins=settings.allowed_origins,
         idle_exit_s=settings.idle_exit_minutes * 60.0 if options["background"] else None,
     )
+
+
+def _file_of(value: str | None) -> Path | None:
+    """Return the file that an option names with @, if it does."""
+    return absolute(Path(value[1:])) if value is not None and value.startswith("@") else None
 
 
 def _secret(value: str | None) -> str | None:

@@ -99,7 +99,7 @@ async def _past(caller: Caller, lines: int) -> tuple[int, list[dict[str, Any]]]:
 
     Positions count all events, of which only some are shown: begin well before the present.
     """
-    position = max(0, (await caller.call("status", {}))["events"] - 20 * lines - PAGE_ENTRIES)
+    position = max(0, (await caller.call("status", {})).get("events", 0) - 20 * lines - PAGE_ENTRIES)
     past: deque[dict[str, Any]] = deque(maxlen=max(0, lines))
     while True:
         page = await caller.call("tail", {"after": position, "limit": PAGE_ENTRIES, "wait_ms": 0})
@@ -119,7 +119,7 @@ def _print_status(s: dict[str, Any]) -> None:
         ("nats", s.get("nats", "down")),
         ("memories", f"{s['cells']}" + _unsearchable(s)),
         ("beacons", f"{s['beacons']} of {s['agents']} agents"),
-        ("events", f"{s['events']} in {s['streams']} streams"),
+        *([("events", f"{s['events']} in {s['streams']} streams")] if "events" in s else []),
         ("space", s.get("space", "")),
         ("version", s["version"]),
         ("disk free", f"{s.get('disk_free_bytes', 0) / 1e9:.1f} GB"),

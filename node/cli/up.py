@@ -16,13 +16,14 @@ from node.cli.calls import Caller
 from node.cli.options import data_dir_option, json_option, place
 from node.client_config import CLIENTS
 from node.client_setup import server_environment
-from node.data_directory import MeshDirectory, RunFile, peers_of
+from node.data_directory import MeshDirectory, PeerDirectory, RunFile, peers_of
 from node.detached import start_detached
 from node.directory_lock import holder_of
 from node.logging_setup import log_to_stderr
 from node.settings import current_settings, unknown_variables
 from node.supervisor import Supervisor
 from node.up import UpConfig, UpSummary, summary_text
+from proto.errors import Conflict
 
 INVITATION_S = 600
 
@@ -71,7 +72,7 @@ def up(
         output.note(f"warning: {sentence}")
     log_to_stderr("warning")
     if detach:
-        _announce(start_detached(config), where.config, as_json)
+        _announce(start_detached(config), where.config, as_json, detached=True)
         return
     with output.working("starting NATS and the peers") as done:
 
@@ -99,7 +100,13 @@ def down(data_dir: Path | None, as_json: bool) -> None:
     """
     where = place(data_dir)
     stopped: list[dict[str, Any]] = []
-    mesh = MeshDirectory(where.data)
+    mesh, above = MeshDirectory(where.data), MeshDirectory(where.data.parent)
+    keeper = above.holder()
+    if keeper is not None and PeerDirectory(where.data) in above.peers():
+        raise Conflict(
+            f"{where.data} is kept running by process {keeper.pid} ({keeper.role}). Nothing was stopped. "
+            f"Stop all of it with `hyphae down --data-dir {above.path}`."
+        )
     locks = [mesh.lock, *(peer.lock for peer in peers_of(where.data))]
     for lock in dict.fromkeys(locks):
         holder = holder_of(lock)
@@ -136,10 +143,10 @@ async def _invitation(run: RunFile) -> str:
     return str(result["token"])
 
 
-def _announce(summary: UpSummary, config: Path, as_json: bool) -> None:
+def _announce(summary: UpSummary, config: Path, as_json: bool, *, detached: bool = False) -> None:
     if as_json:
         output.print_json(summary.record())
         return
     key_file = MeshDirectory(summary.directory).agent_key
     env = server_environment({"data": str(summary.directory), "url": None}, key_file, config)
-    output.print_text(summary_text(summary, CLIENTS["claude-code"], env))
+    output.print_text(summary_text(summary, CLIENTS["claude-code"], env, detached=detached))

@@ -22,15 +22,17 @@ from node.readers import Reader
 from node.replica import Draft
 from node.service.authorization import own_session
 from node.service.context import Call, PeerContext
-from node.service.pages import format_cursor, named_page
+from node.service.pages import BEFORE_ANY, format_cursor, named_page, names_pages
 from node.service.renewal import renew_beacons
-from node.service.views import StoredCell, cut_content, load_cells, within_budget
-from node.sqlite_log import read_logged
+from node.service.views import StoredCell, cut_content, load_cells, read_payload, within_budget
 from proto import limits
 from proto.errors import HyphaeError
 from proto.ids import PageId, format_uuid
 from proto.messages import Reply
-from proto.payloads import BeaconPlaced, decode_payload
+from proto.payloads import BeaconPlaced
+
+MATCHED_SHOWN = 5  # of an agent with a thousand beacons one entry would name them all
+INTEREST_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class InboxOperations:
         drain = Drain(
             reader,
             named,
-            named is not None or call.request.wrote is not None,
+            names_pages(call),
             p.scope(args.get("project")),
             context.covered(decode_frontier(session["frontier"])) if session else {},
             cluster is None or cluster.status()["members"] <= 1,
@@ -91,7 +93,7 @@ class InboxOperations:
         advance = args.get("advance", True)
         result: dict[str, Any] = {"diffs": page.diffs}
         cursor = await self._record(call, reader, page) if advance else None
-        result["cursor"] = cursor or args.get("ack") or ""
+        result["cursor"] = cursor or args.get("ack") or format_cursor(p.agent_id, BEFORE_ANY)
         result["remaining"] = page.remaining if advance else page.plan.waiting
         if page.may_repeat:
             result["may_repeat"] = True
@@ -202,12 +204,14 @@ def _diff_object(
     out.update({"project": p.project, "source_agent": p.agent, "created_at": cell.created_at})
     if p.tags:
         out["tags"] = list(p.tags)
-    matched = [
-        {"interest": _interest(db, m.beacon, interests), "similarity": round(m.score / 10_000, 4)}
-        for m in unpack_matches(entry.matched)
-    ]
-    if matched:
-        out["matched"] = matched
+    matches = sorted(unpack_matches(entry.matched), key=lambda m: -m.score)
+    if matches:
+        out["matched"] = [
+            {"interest": _interest(db, m.beacon, interests), "similarity": round(m.score / 10_000, 4)}
+            for m in matches[:MATCHED_SHOWN]
+        ]
+    if len(matches) > MATCHED_SHOWN:
+        out["matched_count"] = len(matches)
     newer = cells.get(entry.other_no) if entry.other_no is not None else None
     if entry.kind == "superseded" and newer is not None:
         out["replaced_by"] = {
@@ -223,7 +227,7 @@ def _diff_object(
 def _interest(db: apsw.Connection, beacon: bytes, known: dict[bytes, str]) -> str:
     if beacon not in known:
         local = database.value(db, "SELECT max(local) FROM placements WHERE beacon=?", beacon)
-        payload = decode_payload("BeaconPlaced", read_logged(db, local).event.payload or b"")
+        payload = read_payload(db, local)
         text = payload.interest if isinstance(payload, BeaconPlaced) else ""
-        known[beacon] = text if len(text) <= 200 else text[:200] + "..."
+        known[beacon] = text if len(text) <= INTEREST_CHARS else text[:INTEREST_CHARS] + "..."
     return known[beacon]

@@ -70,7 +70,7 @@ class KeyOperations:
         key, issued = mint_key(
             self._context.random_bytes,
             tenant=tenant,
-            owner=args.get("owner", p.owner if p.key_id else args["agent"]),
+            owner=args.get("owner", args["agent"]),  # sharing `private` is asked for, never a default
             agent=args["agent"],
             scopes=scopes,
             projects=args.get("projects"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -151,8 +151,9 @@ def _full_node(db: apsw.Connection, principal: Principal, text: str) -> dict[str
     }
     if p.supersedes is not None:
         out["supersedes"] = format_uuid(p.supersedes)
-    if p.derived_from:
-        out["derived_from"] = [format_uuid(d) for d in p.derived_from]
+    derived_from = _visible(db, principal, p.derived_from)
+    if derived_from:
+        out["derived_from"] = derived_from
     if p.embedded_chars < len(p.content):
         out["embedded_chars"] = p.embedded_chars
         out["note"] = (
@@ -170,6 +171,13 @@ def _full_node(db: apsw.Connection, principal: Principal, text: str) -> dict[str
     return out
 
 
+def _visible(db: apsw.Connection, principal: Principal, cells: Sequence[bytes]) -> list[str]:
+    """Return the ids of those cells that a principal may read: its author could read more."""
+    condition, parameters = principal.scope(None).condition("c")
+    query = f"SELECT 1 FROM cells c WHERE c.cell=? AND c.tenant_id=? AND {condition}"  # noqa: S608
+    return [format_uuid(c) for c in cells if database.row(db, query, c, principal.tenant, *parameters)]
+
+
 def _counts(db: apsw.Connection, principal: Principal, space: str) -> dict[str, int]:
     everywhere = "operator" in principal.scopes
 
@@ -177,17 +185,21 @@ def _counts(db: apsw.Connection, principal: Principal, space: str) -> dict[str, 
         scoped = f"{sql} AND (? OR tenant_id=?)"
         return int(database.value(db, scoped, *parameters, everywhere, principal.tenant))
 
-    return {
+    counts = {
         "members": int(database.value(db, "SELECT count(*) FROM members WHERE retired_ms IS NULL")),
         "cells": count("SELECT count(*) FROM cells WHERE 1"),
         "unsearchable_cells": count("SELECT count(*) FROM cells WHERE space IS NOT ?", space),
         "beacons": count("SELECT count(DISTINCT beacon) FROM placements WHERE 1"),
         "agents": count("SELECT count(*) FROM agents WHERE 1"),
-        "events": int(database.value(db, "SELECT ifnull(max(local), 0) FROM events")),
-        "streams": int(database.value(db, "SELECT count(*) FROM streams")),
-        "unfolded_events": int(database.value(db, "SELECT count(*) FROM unfolded")),
-        "forks": int(database.value(db, "SELECT count(*) FROM forks")),
     }
+    if everywhere:  # what counts all tenants together would tell one of them about the others
+        counts |= {
+            "events": int(database.value(db, "SELECT ifnull(max(local), 0) FROM events")),
+            "streams": int(database.value(db, "SELECT count(*) FROM streams")),
+            "unfolded_events": int(database.value(db, "SELECT count(*) FROM unfolded")),
+            "forks": int(database.value(db, "SELECT count(*) FROM forks")),
+        }
+    return counts
 
 
 def _happened(

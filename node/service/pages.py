@@ -7,6 +7,7 @@ from proto.errors import HyphaeError, Invalid
 from proto.ids import ID_BYTES, AgentId, PageId, digest, format_base32, parse_base32
 
 _CHECK = 4
+BEFORE_ANY = PageId(bytes(ID_BYTES))  # what there is to acknowledge before a first page was listed
 
 
 def format_cursor(agent: AgentId, page: PageId) -> str:
@@ -34,10 +35,19 @@ def parse_cursor(agent: AgentId, text: str, field: str) -> PageId:
 
 
 def named_page(call: Call) -> PageId | None:
-    """Return the page that a call names as read: its `ack`, else the last one that the gateway wrote out."""
+    """Return the page that a call names as read: its `ack`, else the last one that the gateway wrote out.
+
+    None also where `ack` says that there was none; see `names_pages`.
+    """
     agent = call.principal.agent_id
     if "ack" in call.args:
-        return parse_cursor(agent, call.args["ack"], "ack")
+        page = parse_cursor(agent, call.args["ack"], "ack")
+        return None if page == BEFORE_ANY else page
     if call.request.wrote:
         return parse_cursor(agent, call.request.wrote, "the gateway's last page")
     return None
+
+
+def names_pages(call: Call) -> bool:
+    """Tell whether a call says which page was read, or that none was, so that nothing is to be concluded."""
+    return "ack" in call.args or call.request.wrote is not None

@@ -7,9 +7,9 @@ import apsw
 from node import database
 from node.replica import Draft
 from node.service.context import Call, PeerContext
-from node.sqlite_log import read_logged
+from node.service.views import read_payload
 from proto.errors import HyphaeError
-from proto.payloads import BeaconPlaced, BeaconsRenewed, decode_payload
+from proto.payloads import BeaconPlaced, BeaconsRenewed
 
 CHECK_EVERY_MS = 10 * 60_000
 
@@ -37,7 +37,7 @@ def _due(db: apsw.Connection, agent: bytes, now_ms: int) -> dict[int, list[bytes
         " LEFT JOIN renewals r ON r.beacon=p.beacon WHERE p.agent_id=? GROUP BY p.beacon",
         agent,
     ):
-        payload = decode_payload("BeaconPlaced", read_logged(db, local).event.payload or b"")
+        payload = read_payload(db, local)
         if not isinstance(payload, BeaconPlaced):
             continue
         expires_ms = max(payload.expires_ms, renewed_ms)

@@ -100,7 +100,7 @@ def _check_room(db: apsw.Connection, agent: bytes, idle_since_ms: int, still: li
     if total >= limits.OPEN_SESSIONS_PER_AGENT:
         raise Overloaded(
             f"{total} sessions of yours are open, limit {limits.OPEN_SESSIONS_PER_AGENT}. Nothing was opened."
-            f' Close one first, for example {{"session_id": "{still[0]["session_id"] if still else "..."}"}}.'
+            f' Close one first, for example {{"session_id": "{still[-1]["session_id"] if still else "..."}"}}.'
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,9 @@ from node.service.authorization import own_session, resolve_project, visible_cel
 from node.service.context import Call, PeerContext
 from node.service.views import DEFAULT_SALIENCE, load_cells
 from proto.codec import encode
-from proto.errors import Conflict, Forbidden, HyphaeError, Internal, Invalid
+from proto.errors import Conflict, Corrupted, Forbidden, HyphaeError, Invalid
 from proto.ids import CellId, cell_id, digest, format_uuid
-from proto.payloads import PRIVATE, CellStored, Vector
+from proto.payloads import PRIVATE, CellStored, Vector, WireFrontier
 from proto.scoring import quantise
 
 NOTHING = "Nothing was stored. "
@@ -39,13 +38,16 @@ class _Checked:
     fields: dict[str, Any]
     existing: bool
 
+    @property
+    def request_digest(self) -> bytes:
+        return bytes(self.fields["request_digest"])
+
 
 class StoreOperations:
     """Methods take a `Call` and return the result of the tool."""
 
     def __init__(self, context: PeerContext) -> None:
         self._context = context
-        self._storing: dict[CellId, asyncio.Lock] = {}
 
     async def store(self, call: Call) -> Mapping[str, Any]:
         """Store one cell.  See `mcp_gateway.tools`."""
@@ -53,19 +55,17 @@ class StoreOperations:
         checked = await self._context.pool.read(lambda db: self._check(db, call, call.args))
         if checked.existing:
             return {"node_id": format_uuid(checked.cell)}
-        async with self._storing.setdefault(checked.cell, asyncio.Lock()):
-            try:
-                embedding = await self._context.embedder.store(checked.fields["content"])
-                await self._append(call.principal, [checked], [embedding], call)
-            finally:
-                self._storing.pop(checked.cell, None)
+        embedding = await self._context.embedder.store(checked.fields["content"])
+        (refused,) = await self._append(call.principal, [checked], [embedding])
+        if refused is not None:
+            raise refused
         return {"node_id": format_uuid(checked.cell)}
 
     async def store_bulk(self, call: Call) -> Mapping[str, Any]:
         """Store up to 256 cells; each succeeds or fails by itself."""
         call.principal.require("write", NOTHING)
         results: list[dict[str, Any]] = [{} for _ in call.args["cells"]]
-        ready: dict[CellId, tuple[int, _Checked]] = {}
+        ready: dict[CellId, tuple[list[int], _Checked]] = {}
 
         def check_all(db: apsw.Connection) -> None:
             for i, raw in enumerate(call.args["cells"]):
@@ -79,13 +79,16 @@ class StoreOperations:
                 if held is not None and held[1].fields != checked.fields:
                     results[i] = _failure(_conflict())
                 elif not checked.existing:
-                    ready[checked.cell] = i, checked
+                    ready.setdefault(checked.cell, ([], checked))[0].append(i)
 
         await self._context.pool.read(check_all)
-        order = [checked for _, checked in ready.values()]
-        embeddings = await self._context.embedder.bulk([c.fields["content"] for c in order])
-        if order:
-            await self._append(call.principal, order, embeddings, call)
+        order = list(ready.values())
+        embeddings = await self._context.embedder.bulk([c.fields["content"] for _, c in order])
+        refusals = await self._append(call.principal, [c for _, c in order], embeddings) if order else []
+        for (places, _), refused in zip(order, refusals, strict=True):
+            if refused is not None:
+                for i in places:
+                    results[i] = _failure(refused)
         return {"results": results}
 
     def _check(self, db: apsw.Connection, call: Call, args: Mapping[str, Any]) -> _Checked:
@@ -132,7 +135,10 @@ class StoreOperations:
         if text is None:
             return None
         cell, cell_no = visible_cell(db, p, text, "supersedes")
-        old = load_cells(db, [cell_no])[cell_no].payload
+        held = load_cells(db, [cell_no]).get(cell_no)
+        if held is None:
+            raise Corrupted(f"memory {text} is damaged here and cannot be replaced. {NOTHING}".rstrip())
+        old = held.payload
         if old.project != project:
             raise Invalid(
                 f"supersedes names a memory of project {old.project}, this one goes to {project}. {NOTHING}"
@@ -148,23 +154,33 @@ class StoreOperations:
         cell_no = database.value(db, "SELECT cell_no FROM cells WHERE cell=?", cell)
         if cell_no is None:
             return False
-        if load_cells(db, [cell_no])[cell_no].payload.request_digest != request_digest:
+        held = load_cells(db, [cell_no]).get(cell_no)
+        if held is not None and held.payload.request_digest != request_digest:
             raise _conflict()
-        return True
+        return True  # also where its event is damaged: it was stored
 
     async def _append(
-        self, p: Principal, cells: Sequence[_Checked], embeddings: Sequence[Embedding], call: Call
-    ) -> None:
-        space = self._context.embedder.space
-        drafts = [
-            Draft.of(p.tenant, p.agent_id, _payload(c, e, space))
-            for c, e in zip(cells, embeddings, strict=True)
-        ]
-        for outcome in await self._context.writer.append(drafts):
-            if isinstance(outcome, HyphaeError):
-                raise Internal(
-                    f"the log refused a cell: {outcome.message}. {NOTHING}".rstrip(), definite=True
-                )
+        self, p: Principal, cells: Sequence[_Checked], embeddings: Sequence[Embedding]
+    ) -> list[HyphaeError | None]:
+        """Append cells together; return per cell why it was kept out, or None when it is stored."""
+        drafts = [self._draft(p, c, e) for c, e in zip(cells, embeddings, strict=True)]
+        outcomes = await self._context.writer.append(drafts)
+        return [o if isinstance(o, HyphaeError) and not isinstance(o, _Stored) else None for o in outcomes]
+
+    def _draft(self, p: Principal, checked: _Checked, embedding: Embedding) -> Draft:
+        """Return the event of a cell, which is kept out if a call beside this one has stored it meanwhile."""
+        payload = _payload(checked, embedding, self._context.embedder.space)
+
+        def build(_frontier: WireFrontier) -> CellStored:
+            if self._is_stored(self._context.writer.replica.db, checked.cell, checked.request_digest):
+                raise _Stored("it is stored already")
+            return payload
+
+        return Draft(p.tenant, p.agent_id, build)
+
+
+class _Stored(HyphaeError):
+    """The same call has stored this cell already: what is wanted holds."""
 
 
 def _payload(checked: _Checked, embedding: Embedding, space: str) -> CellStored:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -77,9 +79,7 @@ class TestContentThatIsRefused:
         assert agent("list_scenes") == {"scenes": []}
 
     @pytest.mark.parametrize(("name", "method"), [("content", "store"), ("query", "recall")])
-    def test_half_a_character_is_refused(
-        self, agent: HttpAgent, door: Door, name: str, method: str
-    ) -> None:
+    def test_half_a_character_is_refused(self, agent: HttpAgent, door: Door, name: str, method: str) -> None:
         arguments = {**(FACT if method == "store" else {}), name: "half \ud800 pair"}
         if door is HttpAgent.by_wire:
             body = encode(_raw_request(method, {**arguments, name: "half @@@ pair"}))
@@ -158,7 +158,7 @@ def _has_form(value: Any, door: Door) -> bool:
     """Return whether JSON knows this number, or msgpack does."""
     if door is HttpAgent.by_wire:
         return not isinstance(value, int) or abs(value) < 2**64
-    return value != 1e400
+    return not (isinstance(value, float) and math.isinf(value))
 
 
 def _required(method: str) -> dict[str, Any]:
@@ -204,8 +204,10 @@ class TestArgumentsOfTheWrongType:
 
     @pytest.mark.parametrize("number", ["1e400", "-1e400", "1E+999", "0." + "0" * 400 + "1"])
     def test_numbers_beyond_any_float_are_refused(self, agent: HttpAgent, number: str) -> None:
-        body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"recall","arguments":%s}}'
-        answer = agent.post_mcp(body % ('{"query":"x","k":%s}' % number))
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        arguments = {"query": "x", "k": "HERE"}
+        body = json.dumps({**call, "params": {"name": "recall", "arguments": arguments}})
+        answer = agent.post_mcp(body.replace('"HERE"', number))
         assert "k is " in answer.refused("invalid")
 
     @pytest.mark.parametrize("bad", ["x", 5, [], [1], True])
@@ -262,6 +264,23 @@ LIMITS: list[tuple[str, str, Any, Any]] = [
 ]
 
 
+def _side_by_side(
+    peer: RunningPeer, agent: HttpAgent, method: str, calls: list[dict[str, Any]], threads: int = 6
+) -> list[Answer]:
+    """Return the answers to calls of one agent, some of which run at once."""
+
+    def some(start: int) -> list[Answer]:
+        one = HttpAgent(peer.url, agent.key)
+        try:
+            return [one.by_mcp(method, arguments) for arguments in calls[start::threads]]
+        finally:
+            one.close()
+
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(some, range(threads)))
+    return [parts[n % threads][n // threads] for n in range(len(calls))]
+
+
 class TestLimits:
     @pytest.mark.parametrize(
         ("method", "name", "most", "beyond"),
@@ -315,24 +334,32 @@ class TestLimits:
         assert agent.send("POST", path, body.ljust(limits.HTTP_BODY_BYTES))[0] == 200
         assert peer.agent(agent.key).send("POST", path, body.ljust(limits.HTTP_BODY_BYTES + 1))[0] == 413
 
-    def test_an_agent_has_100_open_sessions_at_most(self, peer: RunningPeer) -> None:
+    def test_an_agent_has_100_open_sessions_at_most_also_when_it_opens_them_side_by_side(
+        self, peer: RunningPeer
+    ) -> None:
         agent = peer.new_agent()
-        opened = [agent("open_session", title=f"t{n}")["session_id"] for n in range(100)]
-        text = agent.refused("open_session", "overloaded")
-        assert "100 sessions of yours are open, limit 100. Nothing was opened." in text
+        answers = _side_by_side(peer, agent, "open_session", [{"title": f"t{n}"} for n in range(110)])
+        opened = [a.result["session_id"] for a in answers if a.result is not None]
+        refused = {a.refused("overloaded") for a in answers if a.result is None}
+        assert len(opened) == 100
+        assert all("100 sessions of yours are open, limit 100. Nothing was opened." in t for t in refused)
         agent("close_session", session_id=opened[0])
         agent("open_session")
         agent.refused("open_session", "overloaded")
         peer.new_agent()("open_session")
 
-    def test_an_agent_has_1000_beacons_at_most(self, peer: RunningPeer) -> None:
+    def test_an_agent_has_1000_beacons_at_most_also_when_it_places_them_side_by_side(
+        self, peer: RunningPeer
+    ) -> None:
         agent = peer.new_agent()
-        for n in range(1_000):
-            agent("place_beacon", interest="*", project=f"p{n}")
-        text = agent.refused("place_beacon", "overloaded", interest="*", project="one more")
-        assert "1000 beacons of yours are placed, limit 1000. Nothing was placed." in text
-        assert not agent("place_beacon", interest="*", project="p7")["created"]
-        agent("place_beacon", interest="*", project="p7", ttl_seconds=0)
+        wanted = [{"interest": "*", "project": f"p{n}"} for n in range(1_010)]
+        answers = _side_by_side(peer, agent, "place_beacon", wanted)
+        placed = [w["project"] for w, a in zip(wanted, answers, strict=True) if a.result is not None]
+        refused = {a.refused("overloaded") for a in answers if a.result is None}
+        assert len(placed) == 1_000
+        assert all("1000 beacons of yours are placed, limit 1000. Nothing was placed." in t for t in refused)
+        assert not agent("place_beacon", interest="*", project=placed[0])["created"]
+        agent("place_beacon", interest="*", project=placed[0], ttl_seconds=0)
         assert agent("place_beacon", interest="*", project="one more")["created"]
         peer.new_agent()("place_beacon", interest="*")
 

@@ -71,6 +71,11 @@ class TestAMeshThatIsReady:
         open_to_others = [p for p in mesh.home.data.rglob("*") if p.lstat().st_mode & 0o077]
         assert [p for p in open_to_others if not p.is_socket()] == []
 
+    def test_nothing_is_written_outside_the_data_and_configuration_directories(self, mesh: Up) -> None:
+        mesh.home.run("store", "Nothing is written elsewhere", "--type", "Fact")
+        ours = {"data", "config", "shop", "web", "broken", "writer.key"}
+        assert {p.name for p in mesh.home.root.iterdir()} <= ours
+
     def test_a_second_one_in_the_same_directory_is_refused_with_the_pid_of_the_first(self, mesh: Up) -> None:
         said = mesh.home.run("up", "--http-port", "0", code=1)
         assert f"is in use by process {mesh.process.pid} (hyphae up" in said
@@ -78,6 +83,10 @@ class TestAMeshThatIsReady:
     def test_a_peer_of_it_cannot_be_run_beside_it(self, mesh: Up) -> None:
         said = mesh.home.run("node", "--data-dir", str(mesh.home.data / "peer-1"), "--no-nats", code=1)
         assert "is in use by process" in said
+
+    def test_a_peer_of_it_is_not_stopped_alone(self, mesh: Up) -> None:
+        said = mesh.home.run("down", "--data-dir", str(mesh.home.data / "peer-2"), code=1)
+        assert f"is kept running by process {mesh.process.pid} (hyphae up)" in said
 
     def test_status_shows_both_peers(self, mesh: Up) -> None:
         status = mesh.home.json("status")

@@ -97,8 +97,6 @@ class MemoryChecks(Checks):
                 if seen.session is None:
                     had |= facts.history.read_by_agent(seen.agent)
                 elif due.own_session == seen.session:
-                    if seen.count[diff]:
-                        self.find(f"G6: session of {seen.agent.name} was listed what it stored itself")
                     continue
                 if diff not in had:
                     who = seen.agent.name if seen.session is None else f"a session of {seen.agent.name}"

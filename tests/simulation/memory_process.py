@@ -118,7 +118,7 @@ class MemoryProcess(Process):
         self.appended()
         if not self._commit_due:
             self._commit_due = True
-            self._later(self.world.rng.uniform(1, 60), self._commit)
+            self._later(self.world.rng.uniform(1, 150), self._commit)
 
     def _commit(self) -> None:
         super()._commit()

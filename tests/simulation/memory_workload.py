@@ -48,7 +48,8 @@ class Workload:
             world.at(self._rng.uniform(0, end * 0.7), self._place_new)
 
     def _peer(self) -> MemoryProcess | None:
-        running = self._world.peers()
+        """Return whom to ask; None when nobody is up, or all work is over."""
+        running = [] if self._world.healed else self._world.peers()
         return self._rng.choice(running) if running else None
 
     # -- memories
@@ -183,6 +184,8 @@ class Workload:
         peer.submit([Draft(placed.agent.tenant, placed.agent.id, build)], done)
 
     def _withdraw(self, agent: Agent, beacon: BeaconId) -> None:
+        if self._world.healed:
+            return
         knowing = [p for p in self._world.peers() if p.site.replica.beacons.get(beacon) is not None]
         if not knowing:
             return

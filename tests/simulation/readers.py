@@ -46,6 +46,7 @@ class Client:
         self._mark = b""
         self._call = 0  # number of the call under way
         self._waiting = False
+        self._unseen: dict[tuple[int, int], set[DiffId]] = {}  # per peer's life: the last page, if it got lost
         self._start_gateway()
 
     # -- calls
@@ -94,9 +95,15 @@ class Client:
 
     def _arrive(self, process: MemoryProcess, life: int, call: DrainCall, number: int) -> None:
         if process.up and process.life == life:
+            self._note_what_counts_as_read(process, call)
             process.drain(call, lambda answer: self._reply(process, life, call, number, answer))
             if self.world.rng.random() < 0.1:
                 self._renew(process)
+
+    def _note_what_counts_as_read(self, process: MemoryProcess, call: DrainCall) -> None:
+        """Over HTTP without `ack` a page that this peer wrote out counts as read, even if it got lost."""
+        if not call.explicit:
+            self.seen.skippable |= self._unseen.get((process.number, process.life), set())
 
     def _give_up(self, number: int) -> None:
         if self._call == number:
@@ -120,9 +127,8 @@ class Client:
         if answer.page is not None and not noticed and not late:
             if process.life == life and self.seen.mode != "stdio":
                 process.memory.sent(answer.page)
-            if lost and not call.explicit:
-                self.seen.skippable |= {entry.diff for entry in answer.entries}
-                self.history.counts["replies lost unnoticed"] += 1
+            self._unseen[process.number, life] = {entry.diff for entry in answer.entries} if lost else set()
+            self.history.counts["replies lost unnoticed"] += lost
         if lost or late:
             self.history.counts["replies lost"] += 1
             return
@@ -159,7 +165,7 @@ class Client:
     def close(self) -> None:
         """Close the session: at a peer that knows it, which may be another than the last."""
         running = [p for p in self.world.peers() if self.session is not None and p.knows(self.session)]
-        if self._waiting or not self.seen.open or not running:
+        if self.world.healed or self._waiting or not self.seen.open or not running:
             return
         process = self.world.rng.choice(running)
         if self.world.rng.random() < 0.3:  # a peer takes it for idle
@@ -169,7 +175,9 @@ class Client:
             return
         self.seen.open = False
         self.history.counts["sessions closed"] += 1
-        process.close_session(self._request())
+        call = self._request()
+        self._note_what_counts_as_read(process, call)
+        process.close_session(call)
 
 
 class Readership:
@@ -190,7 +198,7 @@ class Readership:
         """Open a session at a random peer; once that is durable, read it, and perhaps close it later."""
         world = self._world
         running = world.peers()
-        if not running:
+        if world.healed or not running:
             return
         session, mode = SessionId(world.rng.randbytes(16)), world.rng.choice(MODES)
 

@@ -105,7 +105,8 @@ class Reference:
         pairs = {(p.supersedes, c) for c, cell in self._cells.items() for _, p in cell.events if p.supersedes}
         for old, new in pairs:
             if old in self._cells:
-                for agent in self._to_be_told(old, pairs, created):
+                told = self._to_be_told(old, pairs, created) if self._alike(old, new) else ()
+                for agent in told:
                     due = self._superseded(self._cells[new], agent)
                     if due is not None:
                         out[agent, diff_id("superseded", old, new)] = due
@@ -196,9 +197,16 @@ class Reference:
             newer = rest.pop()
             for older in {o for o, n in pairs if n == newer and o in self._cells} - chain:
                 assert older is not None
+                if not self._alike(older, newer):
+                    continue
                 chain.add(older)
                 rest.append(older)
         return {self._cells[c].author for c in chain} | {a for c in chain for a in created[c]}
+
+    def _alike(self, old: bytes, new: bytes) -> bool:
+        """Tell whether two memories have the same readers."""
+        a, b = self._cells[old].first, self._cells[new].first
+        return a.project == b.project and (a.project != PRIVATE or a.owner == b.owner)
 
     @staticmethod
     def _superseded(new: _Cell, agent: AgentId) -> Due | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import apsw
 
@@ -21,9 +22,9 @@ from node.replica import Draft, Replica, Written
 from node.sqlite_log import Logged, read_segment
 from proto.errors import HyphaeError
 from proto.events import NO_HASH
-from proto.ids import NO_TENANT, AgentId, MeshId, PeerId, TenantId
+from proto.ids import NO_TENANT, AgentId, MeshId, PeerId
 from proto.payloads import KeyRevoked
-from proto.streams import StreamId
+from proto.streams import Frontier, StreamId
 
 MESH = MeshId(bytes(range(16)))
 SPACE = "simulated"
@@ -32,23 +33,11 @@ Done = Callable[[list[Logged | HyphaeError]], None]
 """Told what became of drafts, once they are durable."""
 
 
-class _NoWords(LexicalIndex):
+class _NoWords:
     """Words play no part in what the simulation checks, and indexing them costs time."""
 
-    def __init__(self) -> None:
-        pass
-
-    def reload(self) -> None:
-        pass
-
-    def add(self, tenant: TenantId, rowid: int, text: str) -> None:
-        pass
-
-    def remove(self, tenant: TenantId, rowid: int, text: str) -> None:
-        pass
-
-    def clear(self) -> None:
-        pass
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_args: None
 
 
 class SimulatedReplica(Replica):
@@ -56,21 +45,21 @@ class SimulatedReplica(Replica):
 
     def reload(self) -> None:
         self.counts: Counter[str] = getattr(self, "counts", Counter())
-        self.lexical = _NoWords()
+        self.lexical = cast(LexicalIndex, _NoWords())
         super().reload()
-        judge_again, judge_all = self._inbox.judge_cells_again, self._beacons._judge_all
+        judge_again, judge_covered = self._inbox.judge_again, self._beacons._judge_covered
 
-        def judge_cells_again(cell_nos: Iterable[int], arrived_us: int) -> None:
+        def counted(cell_nos: Iterable[int]) -> None:
             cells = list(cell_nos)
             self.counts["cells judged again"] += len(cells)
-            judge_again(cells, arrived_us)
+            judge_again(cells)
 
-        def judge_all_again(logged: Logged) -> None:
+        def covered(known: Mapping[Frontier, Mapping[StreamId, int]]) -> None:
             self.counts["late links"] += 1
-            judge_all(logged)
+            judge_covered(known)
 
-        self._inbox.judge_cells_again = judge_cells_again  # type: ignore[method-assign]
-        self._beacons._judge_all = judge_all_again  # type: ignore[method-assign]
+        self._inbox.judge_again = counted  # type: ignore[method-assign]
+        self._beacons._judge_covered = covered  # type: ignore[method-assign]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_gateway.rest import ROUTES
+from mcp_gateway.tools import TOOLS
 from proto.messages import Request, decode_reply, encode_request
 
 CALL_S = 60.0
@@ -147,9 +148,3 @@ class HttpAgent:
         except (http.client.HTTPException, OSError):
             self._connection.close()
             raise
-
-
-TOOLS = frozenset(
-    "store recall query open_session close_session place_beacon list_beacons diffs_since get_scene"
-    " list_scenes drain_inbox".split()
-)

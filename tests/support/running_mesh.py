@@ -51,7 +51,7 @@ class RunningPeer:
         """Start the process and return at once."""
         reading, self._parent_fd = os.pipe()
         environment = {
-            "PATH": os.environ.get("PATH", ""),
+            **{n: os.environ[n] for n in ("PATH", "PYTHONPATH") if n in os.environ},
             "HOME": str(self.root),
             "HYPHAE_CONFIG_DIR": str(self.root / "config"),
             **self.environment,

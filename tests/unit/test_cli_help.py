@@ -33,7 +33,7 @@ HEAVY = (
 LIGHT_PARTS_OF_NODE = {
     *("node", "node.cli", "node.cli.mcp_serve", "node.locations", "node.logging_setup", "node.version"),
     *("node.local_requester", "node.background", "node.child_process", "node.data_directory"),
-    *("node.directory_lock", "node.private_files"),
+    *("node.directory_checks", "node.directory_lock", "node.private_files"),
 }
 LOADED_BY_THE_GATEWAY = """
 import json, sys

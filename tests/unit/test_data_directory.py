@@ -11,23 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from node.background import stop_holder
 from node.data_directory import (
-    DISK_FREE_BYTES_MIN,
     SOCKET_PATH_BYTES,
     MeshDirectory,
     PeerDirectory,
     RunFile,
-    check_usable,
     peers_of,
     running_peers,
 )
-from node.directory_lock import DirectoryLock, boot_id, holder_of
+from node.directory_checks import DISK_FREE_BYTES_MIN, check_usable
+from node.directory_lock import DirectoryLock, Holder, boot_id, holder_of
 from node.locations import config_dir, configured_key, data_dir
 from node.private_files import read_secret, write_private, write_record
 from proto.errors import Conflict, Invalid, Unauthenticated, Unavailable
 from tests.support.places import as_ordinary_user, short_directory
 
-DISK_USAGE = "node.data_directory.shutil.disk_usage"
+DISK_USAGE = "node.directory_checks.shutil.disk_usage"
 HOLD = """
 import sys
 from pathlib import Path
@@ -102,6 +102,10 @@ class TestTheLock:
     def test_nobody_holds_a_lock_file_that_is_not_there(self, tmp_path: Path) -> None:
         assert holder_of(tmp_path / "lock") is None
 
+    def test_a_holder_that_has_not_said_who_it_is_is_never_signalled(self, tmp_path: Path) -> None:
+        with pytest.raises(Unavailable, match="has not said so yet"):
+            stop_holder(tmp_path / "lock", Holder(0, "", "a process", ""))
+
 
 class TestChecks:
     def test_a_directory_that_can_be_made_is_fine_and_not_made(self, tmp_path: Path) -> None:
@@ -130,7 +134,7 @@ class TestChecks:
     ) -> None:
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr(DISK_USAGE, lambda _: usage(0, 0, DISK_FREE_BYTES_MIN - 1))
-        with pytest.raises(Unavailable, match=r"has 63 MiB free; 64 MiB are needed\. Nothing was changed"):
+        with pytest.raises(Unavailable, match=r"has 15 MiB free; 16 MiB are needed\. Nothing was changed"):
             PeerDirectory(tmp_path / "new").prepare()
         assert not (tmp_path / "new").exists()
         monkeypatch.setattr(DISK_USAGE, lambda _: usage(0, 0, DISK_FREE_BYTES_MIN))
