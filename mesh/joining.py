@@ -65,7 +65,11 @@ def parse_token(text: str) -> JoinToken:
     except (ValueError, TypeError, HyphaeError):
         raise refusal from None
     right = isinstance(expires_ms, int) and isinstance(nats_url, str) and isinstance(secret, bytes)
-    if version != 1 or not right or any(not isinstance(i, bytes) or len(i) != ID_BYTES for i in (mesh, inviter)):
+    if (
+        version != 1
+        or not right
+        or any(not isinstance(i, bytes) or len(i) != ID_BYTES for i in (mesh, inviter))
+    ):
         raise refusal
     return JoinToken(MeshId(mesh), PeerId(inviter), expires_ms, nats_url, secret)
 
@@ -85,20 +89,36 @@ def proof_of(secret: bytes, joining: bytes) -> bytes:
     return hmac.digest(secret, joining, "sha256")
 
 
-def check_proof(args: Mapping[str, Any], seed: bytes, mesh: MeshId, now_ms: int) -> tuple[PeerId, bytes, str, bytes]:
+def check_proof(
+    args: Mapping[str, Any], seed: bytes, mesh: MeshId, now_ms: int
+) -> tuple[PeerId, bytes, str, bytes]:
     """Return (peer, public key, name, its signature) of a request to join that proves an invitation.
 
     Raises:
         Forbidden: no proof, or the invitation has expired; nothing changed.
     """
-    types = {"peer": bytes, "public_key": bytes, "name": str, "expires_ms": int, "proof": bytes, "signature": bytes}
+    types = {
+        "peer": bytes,
+        "public_key": bytes,
+        "name": str,
+        "expires_ms": int,
+        "proof": bytes,
+        "signature": bytes,
+    }
     if any(not isinstance(args.get(name), kind) for name, kind in types.items()):
         raise Forbidden("a request to join is malformed. Nothing was changed.")
     peer, public_key, name, expires_ms = (args[n] for n in ("peer", "public_key", "name", "expires_ms"))
-    if len(peer) != ID_BYTES or len(public_key) != 32 or not 1 <= len(name) <= 128 or not 0 <= expires_ms < 2**62:
+    if (
+        len(peer) != ID_BYTES
+        or len(public_key) != 32
+        or not 1 <= len(name) <= 128
+        or not 0 <= expires_ms < 2**62
+    ):
         raise Forbidden("a request to join is malformed. Nothing was changed.")
     if now_ms > expires_ms:
-        raise Forbidden("this invitation has expired. Nothing was changed. Ask for another: hyphae peer invite.")
+        raise Forbidden(
+            "this invitation has expired. Nothing was changed. Ask for another: hyphae peer invite."
+        )
     joining = joining_bytes(mesh, PeerId(peer), public_key, name)
     if not hmac.compare_digest(proof_of(invitation_secret(seed, mesh, expires_ms), joining), args["proof"]):
         raise Forbidden("this invitation is not of this peer, or was altered. Nothing was changed.")

@@ -131,15 +131,20 @@ def start_turn(path: Path, deadline_s: float) -> Iterator[None]:
 def _start(path: Path, until: float) -> RunFile:
     """Start the peer and wait; with `start.lock` held."""
     mesh, peer = MeshDirectory(path), local_peer(path)
-    if _somebody_starts(mesh, peer):
-        return _await(peer, None, until)
+    _wait(lambda: find_local_peer(path) is not None or not _somebody_has(mesh, peer), until)
+    found = find_local_peer(path)
+    if found is not None or _somebody_has(mesh, peer):
+        return found or _await(peer, None, until)
     make_directory(mesh.logs)
     log = mesh.logs / "background.log"
     secrets = str(local_secrets(path))
-    arguments = ("node", "--data-dir", str(peer.path), "--secrets-dir", secrets, "--no-nats", "--background")
+    arguments = (
+        *("node", "--background", "--no-nats", "--http-port", "0"),
+        *("--data-dir", str(peer.path), "--secrets-dir", secrets, "--log-file", str(log)),
+    )
     child = PeerProcess(
         "the local peer",
-        (*arguments, "--log-file", str(log)),
+        arguments,
         mesh.logs / "background.stderr",
         parent_fd=None,
     )
@@ -152,8 +157,8 @@ def _start(path: Path, until: float) -> RunFile:
         child.close()
 
 
-def _somebody_starts(mesh: MeshDirectory, peer: PeerDirectory) -> bool:
-    """Return whether `hyphae up`, or a peer, already has this directory and is on its way."""
+def _somebody_has(mesh: MeshDirectory, peer: PeerDirectory) -> bool:
+    """Return whether `hyphae up`, or a peer, has this directory: running, on its way up, or on its way out."""
     return mesh.holder() is not None or peer.holder() is not None
 
 

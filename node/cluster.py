@@ -58,7 +58,9 @@ class MeshCluster:
             )
             for use in ("live", "bulk", "rpc")
         )
-        self.replicator = Replicator(peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say, on_fork=on_fork)
+        self.replicator = Replicator(
+            peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say, on_fork=on_fork
+        )
         self._server = RpcServer(self._rpc, subjects.requests(peer), serve)
         self._urls: tuple[str, ...] = ()
 

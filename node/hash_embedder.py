@@ -60,6 +60,10 @@ class HashEmbedder:
         Raises:
             Invalid: the text has no UTF-8 form (lone surrogates).
         """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise Invalid(f"a text has a lone surrogate at character {error.start}") from error
         words = _WORD.findall(text.casefold()) or [text]
         vector = np.zeros(self._dimensions, dtype=np.float32)
         for word in set(words[:TOKENS_MAX]):
@@ -74,10 +78,7 @@ class HashEmbedder:
 @lru_cache(maxsize=8192)
 def _coordinates(word: str, dimensions: int) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], Floats]:
     """Return (places int64[n], signs float32[n]) of a word, the same in every process."""
-    try:
-        digest = hashlib.blake2b(word.encode(), digest_size=4 * _COORDINATES).digest()
-    except UnicodeEncodeError as error:
-        raise Invalid(f"a text has a lone surrogate at character {error.start} of a word") from error
+    digest = hashlib.blake2b(word.encode(), digest_size=4 * _COORDINATES).digest()
     hashes = np.frombuffer(digest, dtype="<u4").astype(np.int64)
     signs = np.where(hashes & 1, 1.0, -1.0).astype(np.float32)
     return (hashes >> 1) % dimensions, signs

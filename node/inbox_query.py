@@ -162,13 +162,6 @@ def uncommitted(db: apsw.Connection, pages: frozenset[PageId]) -> tuple[PageId, 
     )
 
 
-def pages_of(db: apsw.Connection, agent: AgentId, session: SessionId | None) -> int:
-    """Return how many pages of a reader are known here."""
-    return int(
-        database.value(db, "SELECT count(*) FROM pages WHERE agent_id=? AND session IS ?", agent, session)
-    )
-
-
 def _conditions(db: apsw.Connection, view: ReaderView, scope: Scope) -> tuple[str, list[object]]:
     condition, parameters = scope.condition("c")
     where = f"e.agent_id=? AND {condition}"

@@ -39,6 +39,20 @@ class ReaderMemory:
         self._limit = limit
         self._pages: OrderedDict[PageId, _Listed] = OrderedDict()
         self._last: dict[Reader, PageId] = {}
+        self._opened: OrderedDict[Reader, None] = OrderedDict()
+
+    def opened(self, reader: Reader) -> None:
+        """Remember which gateway process opened a session here."""
+        self._opened[reader] = None
+        if len(self._opened) > self._limit:
+            self._opened.popitem(last=False)
+
+    def has_listed_nothing(self, reader: Reader) -> bool:
+        """Tell whether a session was certainly never given a page, if its gateway says that it wrote none.
+
+        So it is for the gateway process that opened it, and for no other: another may follow one that died.
+        """
+        return reader.mark != b"" and reader in self._opened
 
     def commits(self, reader: Reader, named: PageId | None, *, implicit: bool) -> frozenset[PageId]:
         """Return the pages that this call shows to have been read.
@@ -59,7 +73,11 @@ class ReaderMemory:
         """Tell whether what the reader was listed before is surely known here."""
         page = named if named is not None else self._last.get(reader)
         listed = self._pages.get(page) if page is not None else None
-        return listed is not None and (listed.sure or listed.at_end)
+        return (
+            listed is not None
+            and (listed.reader.agent, listed.reader.session) == (reader.agent, reader.session)
+            and (listed.sure or listed.at_end)
+        )
 
     def listed(self, page: PageId, reader: Reader, *, sure: bool, at_end: bool) -> None:
         """Remember a page that is being sent."""

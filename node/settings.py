@@ -2,7 +2,7 @@
 
 One class holds every setting with its range and description; the table in `docs/settings.md` is rendered
 from it.  Command line options, which come before all of these, are the business of `node.cli`.
-The only module that imports pydantic.
+The only module that imports pydantic-settings.
 """
 
 from __future__ import annotations

@@ -36,12 +36,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupts = Interrupts()
     interrupts.listen()
     stage: Stage | None = None
+    kept = False
     try:
         try:
             with interrupts.held():
                 root = Path(tempfile.mkdtemp(prefix="hyphae-demo-"))
                 stage = _stage(root, interrupts, _telling(options.json))
-            return _perform(stage, keep=options.keep, as_json=options.json)
+            code = _perform(stage, keep=options.keep, as_json=options.json)
+            kept = options.keep and bool(stage.mesh.ready)
+            return code
         except KeyboardInterrupt:
             sys.stderr.write("\ninterrupted; stopping and removing everything\n")
             return INTERRUPTED
@@ -51,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             interrupts.end()
     finally:
-        if stage is not None and not (options.keep and stage.mesh.ready):
+        if stage is not None and not kept:
             _clean_up(stage)
 
 
@@ -161,6 +164,7 @@ def _tell_how_to_connect(stage: Stage) -> None:
     stage.close()
     mesh, program = stage.mesh, hyphae_program()
     key = mesh.root / f"{READER}.key"
+    stage.figures |= {"directory": str(mesh.root), "peers": [mesh.url(n) for n in range(1, PEERS + 1)]}
     stage.telling.step("The mesh keeps running")
     stage.telling.table(
         [

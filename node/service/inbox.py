@@ -125,7 +125,9 @@ class InboxOperations:
                 raise outcome
         if not page.listed:
             return None
-        context.readers.listed(page_id, reader, sure=page.plan.sure, at_end=page.remaining == 0)
+        context.readers.listed(
+            page_id, reader, sure=page.plan.sure, at_end=page.plan.reaches_end(page.listed)
+        )
         return format_cursor(reader.agent, page_id)
 
     async def _note(self, call: Call, page: _Page) -> str | None:

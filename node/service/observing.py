@@ -15,8 +15,8 @@ from node.principals import Principal
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
 from node.service.views import details, load_cells
-from node.sqlite_log import Logged, read_all, read_logged, verify_stream
-from proto.errors import Corrupted
+from node.sqlite_log import Logged, read_logged, verify_stream
+from proto.errors import Corrupted, ProtocolError
 from proto.ids import format_base32, format_uuid
 from proto.payloads import PRIVATE, BeaconPlaced, CellStored, decode_payload
 from proto.streams import StreamId
@@ -207,14 +207,22 @@ def _happened(
 ) -> tuple[list[dict[str, Any]], int]:
     entries: list[dict[str, Any]] = []
     last = after
-    for logged in read_all(db, after):
-        last = logged.local
-        shown = _happening(logged, principal)
+    for (local,) in db.execute("SELECT local FROM events WHERE local>? ORDER BY local", (after,)):
+        last = local
+        try:
+            shown = _happening(read_logged(db, local), principal)
+        except (Corrupted, ProtocolError) as error:  # one bad event must not hide those after it
+            shown = _damaged(db, local, error.message) if "operator" in principal.scopes else None
         if shown is not None:
             entries.append(shown)
             if len(entries) == limit:
                 break
     return entries, last
+
+
+def _damaged(db: apsw.Connection, local: int, why: str) -> dict[str, Any]:
+    arrived_us = database.value(db, "SELECT arrived_us FROM events WHERE local=?", local)
+    return {"position": local, "at": format_time_us(arrived_us), "kind": "Damaged", "text": why}
 
 
 def _happening(logged: Logged, principal: Principal) -> dict[str, Any] | None:

@@ -52,6 +52,7 @@ class SessionOperations:
             )
 
         opened = await append_one(context, call, build)
+        context.readers.opened(Reader(p.agent_id, session, call.request.mark))
         return {
             "session_id": format_uuid(session),
             "project": project,

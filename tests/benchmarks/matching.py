@@ -19,6 +19,7 @@ TENANT = TenantId(bytes(16))
 STREAM = StreamId(PeerId(bytes(16)), 0, 0, bytes(8))
 BATCH = 64
 DIMENSIONS = 384
+SPACE = f"bench/{DIMENSIONS}"
 
 
 def matching_ms(beacons: int, diffs: int) -> float:
@@ -35,8 +36,9 @@ def matching_ms(beacons: int, diffs: int) -> float:
             f"interest {n}",
             Filters(None, frozenset(), frozenset(), 0),
         )
-        beacon.placements.append(_placement())
-        index.add(beacon, Vector(space="bench", values=q.q, norm=q.n))
+        vector = Vector(space="bench", values=q.q, norm=q.n)
+        beacon.placements.append(_placement(index.add(beacon, vector)))
+        index.refresh(beacon)
     spent: list[float] = []
     for start in range(0, diffs, BATCH):
         quantised = [quantise(rng.standard_normal(DIMENSIONS).astype(np.float32)) for _ in range(BATCH)]
@@ -44,14 +46,15 @@ def matching_ms(beacons: int, diffs: int) -> float:
         norms = np.array([q.n for q in quantised], dtype=np.int64)
         bonus = np.zeros(BATCH, dtype=np.int32)
         began = time.perf_counter()
-        for row, beacon, score in index.candidates(TENANT, "bench", values, norms, bonus):
-            judge(beacon, _diff(start + row), score, covers)
+        for row, beacon, number, score in index.candidates(TENANT, SPACE, values, norms, bonus):
+            judge(beacon, _diff(start + row), {number: score}, covers)
         spent.append((time.perf_counter() - began) * 1000 / BATCH)
     return statistics.median(spent)
 
 
-def _placement() -> Placement:
-    return Placement(1, Position(STREAM, 1), Hlc(1, 0), 1_500, 2**52, False, False, "reader", None, ())
+def _placement(vector_no: int) -> Placement:
+    at = Position(STREAM, 1)
+    return Placement(1, at, Hlc(1, 0), 1_500, 2**52, False, False, "reader", None, (), SPACE, vector_no)
 
 
 def _diff(n: int) -> Diff:
@@ -71,4 +74,5 @@ def _diff(n: int) -> Diff:
         CellId(bytes(16)),
         n,
         DiffId(bytes(16)),
+        SPACE,
     )

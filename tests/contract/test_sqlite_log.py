@@ -29,7 +29,9 @@ class _Log(LogReader):
         self._own = writer
 
     async def append(self) -> Position:
-        (outcome,) = await self._own.append([Draft.of(NO_TENANT, AgentId(bytes(16)), KeyRevoked(key_id="abcd"))])
+        (outcome,) = await self._own.append(
+            [Draft.of(NO_TENANT, AgentId(bytes(16)), KeyRevoked(key_id="abcd"))]
+        )
         assert isinstance(outcome, Logged)
         return outcome.event.header.position
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from node.background import find_local_peer
+from node.background import ensure_local_peer, find_local_peer
 from node.data_directory import MeshDirectory
 from tests.support.hyphae_command import Home, eventually, running_up
 from tests.support.places import short_directory
@@ -96,6 +98,15 @@ def test_a_gateway_goes_on_after_its_peer_ended_and_another_took_its_place(home:
             assert up.ready["peers"][0]["peer_id"] == first.peer_id
             assert peers_of(home) != [second.pid]
             assert call(process, "recall", query=stored["node_id"])["results"][0]["distance"] == 0
+
+
+def test_a_peer_that_is_just_ending_is_replaced_by_another(home: Home) -> None:
+    first = ensure_local_peer(home.data)
+    os.kill(first.pid, signal.SIGTERM)
+    second = ensure_local_peer(home.data)
+    while second.pid == first.pid:  # it was still there: the next look finds it gone
+        second = ensure_local_peer(home.data)
+    assert peers_of(home) == [second.pid]
 
 
 def test_a_gateway_uses_a_mesh_that_runs_instead_of_starting_a_peer(home: Home) -> None:

@@ -290,6 +290,16 @@ class TestPrivate:
         for other in (peer.new_agent(owner="frank"), peer.operator()):
             _nothing_is_seen(owner, other, "private")
 
+    def test_is_not_betrayed_by_what_rests_on_it(self, peer: RunningPeer) -> None:
+        owner, other = peer.new_agent(owner="iris"), peer.new_agent(owner="jack")
+        secret = owner("store", **FACT, project="private")["node_id"]
+        known = owner("store", **FACT)["node_id"]
+        node = owner("store", content="so we do it", cell_type="Decision", derived_from=[secret, known])
+        assert owner("get_node", **node)["derived_from"] == [secret, known]
+        assert other("get_node", **node)["derived_from"] == [known]
+        shown = [other("get_node", **node), other("recall", query=node["node_id"], include_content=True)]
+        assert secret not in json.dumps(shown)
+
     def test_is_not_seen_by_a_key_of_the_same_agent_for_another_owner(self, peer: RunningPeer) -> None:
         mine = peer.agent(peer.issue("double", owner="gina")["key"])
         theirs = peer.agent(peer.issue("double", owner="hugo")["key"])

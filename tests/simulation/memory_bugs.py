@@ -1,26 +1,251 @@
-"""Planted bugs."""
+"""Planted bugs of the memory: each breaks one rule of the product, and the checks must find it.
+
+A bug replaces a class of the product or of the simulated peer, or a function of the product for the length of
+a run; the product itself has no switch.  Most of them are designs that were tried and rejected.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
 
-from tests.simulation.memory_process import MemoryProcess
-from tests.simulation.replica_site import ReplicaSite, SimulatedReplica
+import apsw
+
+from mesh.ports import Applied, Head, Segment
+from node import draining, inbox_projection, inbox_query, matching
+from node.beacons_projection import BeaconsProjection
+from node.inbox_projection import Judged
+from node.inbox_query import Entry, ReaderView, Scope
+from node.matching import Beacon, Coverages, Diff, Match, Placement
+from node.readers import Reader
+from node.replica import Draft, Written
+from node.sqlite_log import Logged
+from proto.ids import DiffId, PageId, diff_id
+from proto.payloads import CellStored, PageListed
+from proto.streams import Frontier, Links, StreamId, coverage
+from tests.simulation import memory_process
+from tests.simulation.memory_process import DrainCall, MemoryProcess
+from tests.simulation.replica_site import Backup, Done, ReplicaSite, SimulatedReplica
 
 NO_BUG = "none"
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
+    """Which parts are replaced, and which functions: (where, name, what stands there instead)."""
+
     replica_class: type[SimulatedReplica] = SimulatedReplica
     site_class: type[ReplicaSite] = ReplicaSite
     process_class: type[MemoryProcess] = MemoryProcess
+    patches: Sequence[tuple[Any, str, Callable[..., Any]]] = field(default=())
 
     @contextmanager
     def planted(self) -> Iterator[Bug]:
-        yield self
+        """Let the bug be there while the block runs."""
+        with ExitStack() as stack:
+            for place, name, instead in self.patches:
+                stack.enter_context(mock.patch.object(place, name, instead))
+            yield self
 
 
-BUGS = {NO_BUG: Bug()}
+# -- the log
+
+
+class _OneEpochReplica(SimulatedReplica):
+    """Each process life goes on in the stream of the one before."""
+
+    def _open_epoch(self, now_us: int, written: Written) -> StreamId:
+        self._epoch_random = bytes(8)
+        stream = StreamId(self.peer, 0, 0, self._epoch_random)
+        if self.log.number_of(stream) is None:
+            return super()._open_epoch(now_us, written)
+        return stream
+
+
+class _HastySite(ReplicaSite):
+    """What is written becomes durable at the next `sync`; a crash before it rolls the disk back."""
+
+    def start(self, seed: int) -> None:
+        super().start(seed)
+        self._durable, self._durable_heads = self.backup(), self.heads()
+
+    def crash(self) -> None:
+        super().crash()
+        self.restore(self._durable)
+
+    def hasten(self, drafts: Sequence[Draft], done: Done) -> tuple[Segment, ...]:
+        """Write at once and call `done`; return what was written."""
+        self.stage(drafts, done)
+        segments = super().sync()
+        for finished, outcomes in self.take_outcomes():
+            finished(outcomes)
+        return segments
+
+    def apply(self, segments: Sequence[Segment]) -> Applied:
+        applied = super().apply(segments)
+        self._flush()
+        return applied
+
+    def sync(self) -> tuple[Segment, ...]:
+        self._flush()
+        return ()
+
+    def durable_heads(self) -> dict[StreamId, Head]:
+        return self._durable_heads
+
+    def _flush(self) -> None:
+        self._durable, self._durable_heads = self.backup(), self.heads()
+
+    def clone(self, backup: Backup) -> ReplicaSite:
+        return _HastySite(self.peer, content=backup.content, space=self.space)
+
+
+class _HastyProcess(MemoryProcess):
+    """Publishes and acknowledges before the group commit."""
+
+    def submit(self, drafts: Sequence[Draft], done: Done) -> None:
+        site = self.site
+        assert isinstance(site, _HastySite)
+        segments = site.hasten(drafts, done)
+        self.world.checks.acknowledged(segments)
+        self._do(self.engine.committed(segments, self.clock()))
+        if not self._commit_due:
+            self._commit_due = True
+            self._later(self.world.rng.uniform(1, 150), self._commit)
+
+
+# -- beacons
+
+
+def _eligible_by_clock(beacon: Beacon, placement: Placement, diff: Diff, covers: Coverages) -> bool:
+    """A placement starts at its HLC: what has an earlier one is taken for known."""
+    return (
+        placement.space in (None, diff.space)
+        and placement.may_read(diff)
+        and diff.hlc > placement.hlc
+        and diff.hlc.wall_ms < beacon.expires_ms(placement)
+        and not any(
+            covers.before(w, placement.position) and not covers.before(w, diff.position)
+            for w in beacon.withdrawals
+        )
+    )
+
+
+class _OlderIsBefore(dict[StreamId, int]):
+    """Every epoch older than the one named counts as before, all of it."""
+
+    def get(self, stream: StreamId, default: Any = 0) -> Any:
+        newest = max((s.ordinal for s in self if s.peer == stream.peer), default=-1)
+        return 2**53 if stream.ordinal < newest else super().get(stream, default)
+
+
+def _coverage_by_ordinal(frontier: Frontier, links: Links) -> dict[StreamId, int]:
+    return _OlderIsBefore(coverage(frontier, {}))
+
+
+_judge = matching.judge
+
+
+def _judge_by_last_placement(
+    beacon: Beacon, diff: Diff, scores: Mapping[int, int], covers: Coverages
+) -> Match | None:
+    """A beacon placed again forgets its earlier placements."""
+    last = max(beacon.placements, key=lambda p: (p.hlc, p.position))
+    only = Beacon(
+        beacon.beacon,
+        beacon.tenant,
+        beacon.agent_id,
+        beacon.agent,
+        beacon.interest,
+        beacon.filters,
+        [last],
+        beacon.withdrawals,
+        beacon.renewed_ms,
+    )
+    return _judge(only, diff, scores, covers)
+
+
+def _forget(*_args: object) -> None:
+    """Whoever is judged once is never judged again."""
+
+
+# -- cursors
+
+
+class _SharedCursorProcess(MemoryProcess):
+    """Sessions drain with the agent's cursor."""
+
+    def reader_of(self, call: DrainCall) -> Reader:
+        return Reader(call.agent.id, None, call.mark)
+
+
+_conditions = inbox_query._conditions
+_SEEN = """ AND NOT EXISTS (
+  SELECT 1 FROM refs r JOIN commits k ON k.page=r.page JOIN entries o ON o.agent_id=r.agent_id AND o.diff=r.diff
+  JOIN events theirs ON theirs.local=o.local JOIN events ours ON ours.local=e.local
+  WHERE r.agent_id=e.agent_id AND theirs.stream_no=ours.stream_no AND theirs.sequence>=ours.sequence)"""
+
+
+def _conditions_by_highest_seen(
+    db: apsw.Connection, view: ReaderView, scope: Scope
+) -> tuple[str, list[object]]:
+    """One vector per agent: whatever lies at or below the highest position listed counts as listed."""
+    where, values = _conditions(db, ReaderView(view.agent, None, {}, view.committing), scope)
+    return where + _SEEN, values
+
+
+_listing = draining.listing
+
+
+def _listing_committed(*args: Any) -> list[PageListed]:
+    """A page is committed when it is listed."""
+    return [
+        event.model_copy(update={"commits": (*event.commits, event.page)}) for event in _listing(*args)
+    ]
+
+
+_as_judged = inbox_projection.as_judged
+
+
+def _as_judged_by_event(logged: Logged, payload: CellStored, cell_no: int) -> Judged:
+    """What is listed is an event, not what it says: a retry is another one."""
+    judged = _as_judged(logged, payload, cell_no)
+    values = {name: getattr(judged.diff, name) for name in Diff.__dataclass_fields__}
+    diff = Diff(**{**values, "diff": diff_id("created", logged.event.hash)})
+    return Judged(diff, judged.space, judged.values, judged.norm)
+
+
+class _ForgetfulReplica(SimulatedReplica):
+    """Cells are matched when they arrive, and each event for itself."""
+
+    def reload(self) -> None:
+        super().reload()
+        store = self._cells.store
+
+        def store_once(logged: Logged, payload: CellStored) -> Any:
+            judged, changes, hidden = store(logged, payload)
+            return Judged(judged.diff, judged.space, judged.values, judged.norm), changes, hidden
+
+        self._cells.store = store_once  # type: ignore[method-assign]
+
+
+BUGS: dict[str, Bug] = {
+    NO_BUG: Bug(),
+    "no epoch": Bug(replica_class=_OneEpochReplica),
+    "publish before fsync": Bug(site_class=_HastySite, process_class=_HastyProcess),
+    "activation by HLC": Bug(patches=[(matching, "_eligible", _eligible_by_clock)]),
+    "older epochs are before": Bug(patches=[(matching, "coverage", _coverage_by_ordinal)]),
+    "late links not judged": Bug(patches=[(BeaconsProjection, "_judge_covered", _forget)]),
+    "late beacons not judged": Bug(patches=[(BeaconsProjection, "_judge_beyond", _forget)]),
+    "last placement wins": Bug(patches=[(inbox_projection, "judge", _judge_by_last_placement)]),
+    "one cursor for two sessions": Bug(process_class=_SharedCursorProcess),
+    "highest seen per agent": Bug(patches=[(inbox_query, "_conditions", _conditions_by_highest_seen)]),
+    "commit on send": Bug(patches=[(memory_process, "listing", _listing_committed)]),
+    "references are event ids": Bug(
+        patches=[(inbox_projection, "as_judged", _as_judged_by_event)], replica_class=_ForgetfulReplica
+    ),
+}
+

@@ -189,7 +189,7 @@ class MemoryProcess(Process):
             self._turns.discard(turn)
             assert not any(isinstance(o, HyphaeError) for o in outcomes), outcomes
             if listed:
-                at_end = plan.waiting == len(listed) and call.project is None
+                at_end = plan.reaches_end(listed)
                 self.memory.listed(page, reader, sure=plan.sure, at_end=at_end)
                 if at_end:
                     self._at_end.add(turn)

@@ -20,6 +20,7 @@ class MemorySettings(Settings):
     Args:
         reply_loss: share of replies to readers that are lost.
         request_loss: share of requests of readers that are lost.
+        gateway_restarts: how often a gateway process ends, or an agent loses its context, before a call.
         sticky: how often a reader stays with the peer of its last call.
         skew_ms: wall clocks are off by at most this.
         fast_clock: one peer's clock is an hour ahead.
@@ -31,6 +32,7 @@ class MemorySettings(Settings):
     duration_ms: int = 12_000
     reply_loss: float = 0.15
     request_loss: float = 0.05
+    gateway_restarts: float = 0.06
     sticky: float = 0.5
     skew_ms: float = 2_000.0
     fast_clock: bool = False

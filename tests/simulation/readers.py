@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from node.readers import Reader
 from node.replica import Draft
 from proto.ids import DiffId, PageId, SessionId
 from proto.payloads import BeaconsRenewed, SessionOpened, WireFrontier
@@ -49,6 +50,11 @@ class Client:
         self._unseen: dict[tuple[int, int], set[DiffId]] = {}  # per peer's life: the last page, if it got lost
         self._start_gateway()
 
+    @property
+    def reader(self) -> Reader:
+        """Who it is to a peer, for as long as its gateway lives."""
+        return Reader(self.agent.id, self.session, self._mark)
+
     # -- calls
 
     def call_again_and_again(self) -> None:
@@ -62,7 +68,7 @@ class Client:
         rng, running = self.world.rng, self.world.peers()
         if self._waiting or not self.seen.open or not running:
             return
-        if not self.world.healed and rng.random() < 0.06:
+        if not self.world.healed and rng.random() < self.world.settings.gateway_restarts:
             self.history.counts["gateway restarts"] += 1
             self._start_gateway()
         process = self._choose(running)
@@ -97,7 +103,7 @@ class Client:
         if process.up and process.life == life:
             self._note_what_counts_as_read(process, call)
             process.drain(call, lambda answer: self._reply(process, life, call, number, answer))
-            if self.world.rng.random() < 0.1:
+            if not self.world.healed and self.world.rng.random() < 0.1:
                 self._renew(process)
 
     def _note_what_counts_as_read(self, process: MemoryProcess, call: DrainCall) -> None:
@@ -110,11 +116,16 @@ class Client:
             self._waiting = False
 
     def _renew(self, process: MemoryProcess) -> None:
-        """Draining keeps beacons alive."""
-        beacons = tuple(b.beacon for b in process.site.replica.beacons.of_agent(self.agent.id))
+        """Draining keeps beacons alive that have not expired."""
+        now_ms = process.wall_us() // 1000
+        beacons = tuple(
+            beacon.beacon
+            for beacon in process.site.replica.beacons.of_agent(self.agent.id)
+            if max(beacon.expires_ms(placement) for placement in beacon.placements) > now_ms
+        )
         if beacons:
             self.history.counts["renewals"] += 1
-            renewed = BeaconsRenewed(beacons=beacons, expires_ms=process.wall_us() // 1000 + RENEWED_MS)
+            renewed = BeaconsRenewed(beacons=beacons, expires_ms=now_ms + RENEWED_MS)
             process.submit([Draft.of(self.agent.tenant, self.agent.id, renewed)], lambda _outcomes: None)
 
     # -- replies
@@ -200,6 +211,7 @@ class Readership:
         running = world.peers()
         if world.healed or not running:
             return
+        process: MemoryProcess = world.rng.choice(running)
         session, mode = SessionId(world.rng.randbytes(16)), world.rng.choice(MODES)
 
         def build(frontier: WireFrontier) -> SessionOpened:
@@ -210,12 +222,13 @@ class Readership:
         def opened(_outcomes: object) -> None:
             world.history.counts["sessions"] += 1
             client = Client(world, agent, mode, session)
+            process.memory.opened(client.reader)
             self.clients.append(client)
             client.call_again_and_again()
             if world.rng.random() < 0.5:
                 world.at(world.rng.uniform(2_000, 8_000), client.close)
 
-        world.rng.choice(running).submit([Draft(agent.tenant, agent.id, build)], opened)
+        process.submit([Draft(agent.tenant, agent.id, build)], opened)
 
     def drain_to_the_end(self) -> None:
         """Let every open reader call, at random peers, until several calls in a row bring nothing."""

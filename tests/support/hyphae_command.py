@@ -96,6 +96,7 @@ class Up:
 
     def __init__(self, home: Home, *arguments: str) -> None:
         self.home = home
+        self.arguments = arguments
         self.process = home.start("up", "--json", "--http-port", "0", *arguments)
         self.ready: dict[str, Any] = {}
 
