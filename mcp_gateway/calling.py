@@ -140,7 +140,7 @@ def _explained(error: HyphaeError, in_doubt: bool, key: str | None) -> HyphaeErr
             tail += " Work on; store it again later."
         elif error.code == "overloaded":
             tail += f" Try again in {max(1, round((error.retry_after_ms or 1000) / 1000))} s."
-    head = error.message.replace("It may have been stored.", "").rstrip()
+    head = error.message.replace("It may have been stored.", "").replace("Nothing was stored.", "").rstrip()
     room = TEXT_CHARS - len(error.code) - len(tail) - 3
     head = head if len(head) <= room else f"{head[: room - 3]}..."
     return rebuild(error.code, f"{head} {tail}", error.definite and not in_doubt, error.retry_after_ms)

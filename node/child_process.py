@@ -31,9 +31,14 @@ def hyphae_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "node", *arguments]
 
 
-def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for a peer: without keys, and without what is meant for clients or for `up`."""
-    return {n: v for n, v in environ.items() if n not in {f"HYPHAE_{name}" for name in _NOT_INHERITED}}
+def child_environment(environ: Mapping[str, str], *, alone: bool = True) -> dict[str, str]:
+    """Return the environment for a peer: without keys, and without what is meant for clients or for `up`.
+
+    Args:
+        alone: no other peer shares the machine; otherwise the threads of the model do not wait busily.
+    """
+    out = {n: v for n, v in environ.items() if n not in {f"HYPHAE_{name}" for name in _NOT_INHERITED}}
+    return out if alone else {"HYPHAE_EMBED_SPINNING": "false", **out}
 
 
 class PeerProcess:
@@ -44,14 +49,18 @@ class PeerProcess:
         arguments: what follows `hyphae`.
         stderr: file for what it writes to stderr, emptied at each start.
         parent_fd: read end of a pipe whose closing ends the child; None lets it live on alone.
+        alone: see `child_environment`.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], stderr: Path, parent_fd: int | None) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], stderr: Path, parent_fd: int | None, *, alone: bool = True
+    ) -> None:
         self.name = name
         self.arguments = tuple(arguments)
         self._told: dict[str, Any] = {}
         self._stderr = stderr
         self._parent_fd = parent_fd
+        self._alone = alone
         self._process: subprocess.Popen[bytes] | None = None
         self._ready_fd = -1
         self._received = b""
@@ -80,7 +89,7 @@ class PeerProcess:
                     stdout=subprocess.DEVNULL,
                     stderr=stderr,
                     pass_fds=passed,
-                    env=child_environment(os.environ),
+                    env=child_environment(os.environ, alone=self._alone),
                     start_new_session=True,
                 )
         except OSError as e:

@@ -54,7 +54,9 @@ def choose_embedder(config: PeerConfig) -> Embedder:
     from node.onnx_embedder import OnnxEmbedder
 
     try:
-        embedder = OnnxEmbedder(config.model_dir, threads=config.embed_threads or None)
+        embedder = OnnxEmbedder(
+            config.model_dir, threads=config.embed_threads or None, spinning=config.embed_spinning
+        )
         if config.model_dir is not None:
             asyncio.run(embedder.load())
         return embedder

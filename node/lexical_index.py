@@ -126,7 +126,7 @@ class LexicalIndex:
             text: what it was added with; not needed here, other engines would.
         """
         del text
-        if not _exists(self._db, tenant):
+        if not _cells(self._db, tenant):
             return
         first = row << _LEVEL_BITS
         delete = f"DELETE FROM {_table(tenant)} WHERE rowid BETWEEN ? AND ?"  # noqa: S608
@@ -136,7 +136,7 @@ class LexicalIndex:
 
     def purge(self, tenant: bytes) -> None:
         """Rewrite the tenant's table without what was removed: until then its terms are still in the file."""
-        if _exists(self._db, tenant):
+        if _cells(self._db, tenant) is not None:
             table = _table(tenant)
             self._db.execute(f"INSERT INTO {table}({table}) VALUES('optimize')")
 
@@ -167,11 +167,8 @@ class LexicalIndex:
         Args:
             allowed: int64[], ascending: nothing else is found; None means every row.
         """
-        if not _exists(db, tenant):
-            return _NOTHING
-        wanted = query_terms(query)
-        cells = _cells(db, tenant)
-        if not wanted or cells == 0:
+        wanted, cells = query_terms(query), _cells(db, tenant)
+        if not wanted or not cells:
             return _NOTHING
         postings = self._postings(db, tenant, wanted, cells)
         weights = [_weight(cells, len(p)) for p in postings]
@@ -247,16 +244,17 @@ def _among(rows: Rows, allowed: Rows) -> npt.NDArray[np.bool_]:
     return np.asarray(allowed[places] == rows)
 
 
-def _exists(db: apsw.Connection, tenant: bytes) -> bool:
-    return bool(db.table_exists(None, _table(tenant)))
-
-
-def _cells(db: apsw.Connection, tenant: bytes) -> int:
-    count: Any = db.execute("SELECT cells FROM lexical_counts WHERE tenant=?", (tenant,)).get
-    return 0 if count is None else int(count)
+def _cells(db: apsw.Connection, tenant: bytes) -> int | None:
+    """Return how many cells a tenant's table has; None when there is no such table."""
+    try:
+        count: Any = db.execute("SELECT cells FROM lexical_counts WHERE tenant=?", (tenant,)).get
+    except apsw.SQLError:  # no tenant has a table yet
+        return None
+    return None if count is None else int(count)
 
 
 def _tenants(db: apsw.Connection) -> list[bytes]:
-    if not db.table_exists(None, "lexical_counts"):
+    try:
+        return [bytes(row[0]) for row in db.execute("SELECT tenant FROM lexical_counts")]
+    except apsw.SQLError:  # no tenant has a table yet
         return []
-    return [bytes(row[0]) for row in db.execute("SELECT tenant FROM lexical_counts")]

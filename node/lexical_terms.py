@@ -137,22 +137,26 @@ def _fold(word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """Strip plural, -ed, -ing, -ly and a last e of an English word, again and again until nothing changes."""
-    while len(word) >= 4:
-        shorter = _strip(word)
-        if shorter == word:
-            break
+    """Strip an English plural, and then -ed, -ing, -ly and a last e until nothing changes."""
+    if len(word) < 4:
+        return word
+    word = _singular(word)
+    while len(word) >= 4 and (shorter := _shorter(word)) != word:
         word = shorter
     return word
 
 
-def _strip(word: str) -> str:
-    if word.endswith(("ies", "ied")) and len(word) > 4:
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     if word.endswith(("sses", "xes", "ches", "shes")):
         return word[:-2]
-    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return word[:-1]
+    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
+
+
+def _shorter(word: str) -> str:
+    if word.endswith("ied") and len(word) > 4:
+        return word[:-3] + "y"
     for ending in ("ing", "ed"):
         base = word.removesuffix(ending)
         if base != word and len(base) >= 3 and not word.endswith("eed") and not _VOWELS.isdisjoint(base):

@@ -17,6 +17,7 @@ class PeerConfig:
         use_nats: False to stand alone even if an address is remembered.
         secrets_dir: where the first peer of a mesh writes the two bootstrap keys.
         idle_exit_s: end after so long without a request; None to run on.
+        embed_spinning: threads of the model wait busily; see `node.onnx_model`.
         embed_threads: of the model; 0 to choose by the machine.
     """
 
@@ -31,6 +32,7 @@ class PeerConfig:
     secrets_dir: Path | None = None
     model_dir: Path | None = None
     embed_threads: int = 0
+    embed_spinning: bool = True
     embedder: str = "onnx"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()

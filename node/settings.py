@@ -118,6 +118,11 @@ class Settings(BaseSettings):
     embed_threads: int = Field(
         0, ge=0, le=64, description="Threads that a peer embeds with; 0 chooses by the machine."
     )
+    embed_spinning: bool = Field(
+        True,
+        description="Whether threads of the model wait busily between its steps: faster alone, half as fast where "
+        "several peers share a machine. `hyphae up` with more than one peer turns it off unless it is set.",
+    )
     nats_server: Path | None = Field(
         None,
         description="Another nats-server binary for `hyphae up`.",

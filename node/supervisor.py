@@ -117,7 +117,9 @@ class Supervisor:
         await self._start_nats()
         self._ports = ports
         self._peers = [
-            PeerProcess(f"peer-{k}", (), self._mesh.logs / f"peer-{k}.stderr", parent_fd)
+            PeerProcess(
+                f"peer-{k}", (), self._mesh.logs / f"peer-{k}.stderr", parent_fd, alone=len(ports) == 1
+            )
             for k in range(1, len(ports) + 1)
         ]
         runs = await self._start_first()

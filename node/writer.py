@@ -24,7 +24,7 @@ from node.heads_file import HeadsFile, RecordedHead
 from node.reading import ReadPool
 from node.replica import Changes, Draft, Replica, Written
 from node.sqlite_log import Logged, read_segment
-from proto.errors import HyphaeError, Internal, Overloaded, Unavailable
+from proto.errors import HyphaeError, Internal, Overloaded, Unavailable, Uncertain
 from proto.streams import StreamId
 
 _log = structlog.get_logger(__name__)
@@ -182,20 +182,15 @@ class Writer:
         segments = [s for call in batch for s in call.segments]
         try:
             written = self.replica.write(drafts, segments, self._wall_us())
-        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as error:
+        except (apsw.FullError, apsw.ReadOnlyError, apsw.IOError) as error:
             self.problem = f"the log cannot be written: {type(error).__name__}: {error}"
             _log.error("log_write_failed", error=type(error).__name__, reason=str(error), calls=len(batch))
-            refusal = Unavailable(
-                f"the log cannot be written ({error}). Nothing was stored; reading goes on."
-                " Free disk space, then retry."
-            )
-            self._fail(batch, refusal)
+            self._fail(batch, _refusal(error))
             return
         except Exception as error:  # noqa: BLE001  the thread must outlive a defect in one batch
             _log.exception("log_write_defect", calls=len(batch))
-            self._fail(
-                batch, Internal(f"the log refused a batch: {type(error).__name__}. Nothing was stored.")
-            )
+            text = f"the log refused a batch: {type(error).__name__}. Nothing was stored."
+            self._fail(batch, Internal(text, definite=True))
             return
         self.problem = self._record_head()
         self._heads = self.replica.log.heads()
@@ -260,6 +255,15 @@ def _read(db: apsw.Connection, stream: StreamId, first: int, max_bytes: int) -> 
         *stream,
     )
     return None if number is None else read_segment(db, number, stream, first, max_bytes)
+
+
+def _refusal(error: apsw.Error) -> HyphaeError:
+    """Return what a failed transaction means for its calls: an I/O error may have struck after the commit."""
+    if isinstance(error, apsw.IOError):
+        return Uncertain(f"the log cannot be written ({error}). It may have been stored; reading goes on.")
+    return Unavailable(
+        f"the log cannot be written ({error}). Nothing was stored; reading goes on. Free disk space, then retry."
+    )
 
 
 def _segment_bytes(call: _Call) -> int:

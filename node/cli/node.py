@@ -158,6 +158,7 @@ def _peer_config(options: Mapping[str, Any], settings: Settings, data: Path) -> 
         secrets_dir=absolute(secrets_dir) if secrets_dir else PeerDirectory(data).secrets,
         model_dir=settings.model_dir,
         embed_threads=settings.embed_threads,
+        embed_spinning=settings.embed_spinning,
         allowed_hosts=settings.allowed_hosts,
         allowed_origins=settings.allowed_origins,
         idle_exit_s=settings.idle_exit_minutes * 60.0 if options["background"] else None,

@@ -33,7 +33,7 @@ class MemberOperations:
         context = self._context
         members = await context.pool.read(
             lambda db: database.rows(
-                db, "SELECT peer, name, joined_ms, retired_ms FROM members ORDER BY joined_ms, peer"
+                db, "SELECT peer, name, joined_ms, retired_ms FROM members ORDER BY name, joined_ms, peer"
             )
         )
         heard = {} if context.cluster is None else context.cluster.heard()

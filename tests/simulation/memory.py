@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from mesh.engine_config import EngineConfig
@@ -44,6 +45,16 @@ class Outcome:
 
 
 class _CountingNemesis(Nemesis):
+    """Counts what it does; in a storm it crashes, restores and copies much more often, and when it hurts."""
+
+    _world: MemoryWorld
+
+    def __init__(self, world: MemoryWorld, new_process: Callable[..., MemoryProcess]) -> None:
+        super().__init__(world, new_process)
+        if world.settings.storm:
+            world.at(500, self._storm)
+        world.at(250, self._crash_before_commit)
+
     def _partition(self) -> None:
         self._world.history.counts["partitions"] += 1
         super()._partition()
@@ -51,6 +62,23 @@ class _CountingNemesis(Nemesis):
     def _outage(self) -> None:
         self._world.history.counts["outages"] += 1
         super()._outage()
+
+    def _storm(self) -> None:
+        rng = self._world.rng
+        rng.choice((self._crash, self._restore, self._restore, self._clone))()
+        if self._world.now < self._world.settings.duration_ms:
+            self._world.at(rng.uniform(300, 700), self._storm)
+
+    def _crash_before_commit(self) -> None:
+        """Crash a process that has staged events and not yet made them durable."""
+        rng = self._world.rng
+        staging = [process for process in self._world.peers() if process.site.has_drafts]
+        if staging and rng.random() < 0.04:
+            process = rng.choice(staging)
+            process.crash()
+            self._world.at(rng.uniform(100, 1_500), self._boot, process)
+        if self._world.now < self._world.settings.duration_ms:
+            self._world.at(rng.uniform(100, 300), self._crash_before_commit)
 
 
 def settings_of(seed: int) -> MemorySettings:
@@ -61,6 +89,7 @@ def settings_of(seed: int) -> MemorySettings:
         reply_loss=0.4 if seed % 8 == 3 else 0.15,
         fast_clock=seed % 6 == 1,
         two_spaces=seed % 7 == 2,
+        storm=seed % 9 == 4,
         config=SMALL_PAGES if seed % 3 == 0 else EngineConfig(),
     )
 

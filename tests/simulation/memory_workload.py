@@ -45,7 +45,7 @@ class Workload:
         for number in range(world.settings.stores):
             world.at(self._rng.uniform(0, end), self._store, number)
         for _ in range(world.settings.beacons):
-            world.at(self._rng.uniform(0, end * 0.7), self._place_new)
+            world.at(self._rng.uniform(0, end * 0.5), self._place_new)
 
     def _peer(self) -> MemoryProcess | None:
         """Return whom to ask; None when nobody is up, or all work is over."""
@@ -78,7 +78,12 @@ class Workload:
         if self._rng.random() < 0.15:  # the key is used for something else: a conflict that nobody sees yet
             self._history.counts["conflicting keys"] += 1
             payload = payload.model_copy(
-                update={"content": "something else", "vector": vector((self._topic(),), peer.site.space)}
+                update={
+                    "content": "something else",
+                    "vector": vector((self._topic(),), peer.site.space),
+                    "project": self._rng.choice(PROJECTS),
+                    "supersedes": None,
+                }
             )
             stored.variants.append(payload)
         self._send(peer, stored, payload)

@@ -25,6 +25,7 @@ class MemorySettings(Settings):
         skew_ms: wall clocks are off by at most this.
         fast_clock: one peer's clock is an hour ahead.
         two_spaces: one peer embeds in another space than the rest.
+        storm: crashes, restores and clones follow one another.
         stores, beacons, sessions: how many, at random moments.
     """
 
@@ -37,8 +38,9 @@ class MemorySettings(Settings):
     skew_ms: float = 2_000.0
     fast_clock: bool = False
     two_spaces: bool = False
+    storm: bool = False
     stores: int = 45
-    beacons: int = 8
+    beacons: int = 10
     sessions: int = 5
 
 
