@@ -14,7 +14,8 @@ from node import database
 from node.beacon_index import BeaconIndex, is_usable, space_of
 from node.inbox_projection import InboxProjection
 from node.matching import INTEREST_IN_ALL, Beacon, Coverages, Filters, Placement, names_epoch_from
-from node.sqlite_log import Logged, SqliteLog, read_logged
+from node.sqlite_log import Logged, SqliteLog
+from node.stored_events import read_stored
 from proto.codec import decode
 from proto.ids import AgentId, BeaconId, agent_id
 from proto.payloads import (
@@ -22,7 +23,6 @@ from proto.payloads import (
     BeaconsRenewed,
     BeaconWithdrawn,
     EpochOpened,
-    decode_payload,
     unpack_frontier,
     unpack_position,
 )
@@ -56,15 +56,11 @@ class BeaconsProjection:
             linked = None if peer is None else Position(StreamId(peer, partition, ordinal, random), sequence)
             self._links[self._log.stream_of(number)] = linked
         for (local,) in database.rows(self._db, "SELECT local FROM placements ORDER BY local"):
-            logged = read_logged(self._db, local)
-            payload = decode_payload("BeaconPlaced", logged.event.payload or b"")
-            assert isinstance(payload, BeaconPlaced)
-            self._remember(logged, payload)
-        for local, beacon in database.rows(self._db, "SELECT local, beacon FROM withdrawals"):
-            withdrawn = decode_payload("BeaconWithdrawn", read_logged(self._db, local).event.payload or b"")
-            held = self._beacons.get(beacon)
-            if isinstance(withdrawn, BeaconWithdrawn) and held is not None:
-                held.withdrawals.append(unpack_frontier(withdrawn.frontier))
+            placed = read_stored(self._db, local)
+            if placed is not None and isinstance(placed.payload, BeaconPlaced):
+                self._remember(placed.logged, placed.payload)
+        for beacon in self._beacons.all():
+            self._read_withdrawals(beacon)
         for beacon, expires_ms in database.rows(self._db, "SELECT beacon, expires_ms FROM renewals"):
             held = self._beacons.get(beacon)
             if held is not None:
@@ -194,14 +190,16 @@ class BeaconsProjection:
         return beacon
 
     def _catch_up(self, beacon: Beacon) -> None:
-        for (local,) in database.rows(
-            self._db, "SELECT local FROM withdrawals WHERE beacon=?", beacon.beacon
-        ):
-            payload = decode_payload("BeaconWithdrawn", read_logged(self._db, local).event.payload or b"")
-            assert isinstance(payload, BeaconWithdrawn)
-            beacon.withdrawals.append(unpack_frontier(payload.frontier))
+        self._read_withdrawals(beacon)
         renewed = database.value(self._db, "SELECT expires_ms FROM renewals WHERE beacon=?", beacon.beacon)
         beacon.renewed_ms = renewed or 0
+
+    def _read_withdrawals(self, beacon: Beacon) -> None:
+        locals_ = database.rows(self._db, "SELECT local FROM withdrawals WHERE beacon=?", beacon.beacon)
+        for (local,) in locals_:
+            withdrawn = read_stored(self._db, local)
+            if withdrawn is not None and isinstance(withdrawn.payload, BeaconWithdrawn):
+                beacon.withdrawals.append(unpack_frontier(withdrawn.payload.frontier))
 
 
 def flaw_of(payload: BeaconPlaced) -> str | None:

@@ -16,9 +16,10 @@ from node import database
 from node.beacon_index import Floats
 from node.inbox_projection import Judged, as_judged
 from node.lexical_index import LexicalIndex
-from node.sqlite_log import Logged, read_logged
+from node.sqlite_log import Logged
+from node.stored_events import read_stored
 from proto.ids import AgentId, TenantId
-from proto.payloads import CellStored, decode_payload
+from proto.payloads import CellStored
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,11 @@ class CellsProjection:
         return replace(judged, linked=linked, repeated=held is not None), changes, hidden
 
     def _is_earlier(self, logged: Logged, held_local: int) -> bool:
-        held = read_logged(self._db, held_local).event.header
-        header = logged.event.header
-        return (header.hlc, header.position) < (held.hlc, held.position)
+        held = read_stored(self._db, held_local)
+        if held is None:
+            return False  # damaged: the one that is held keeps its place
+        mine, theirs = logged.event.header, held.logged.event.header
+        return (mine.hlc, mine.position) < (theirs.hlc, theirs.position)
 
     def _write(self, logged: Logged, payload: CellStored, judged: Judged, *, replaces: bool) -> CellChange:
         diff, header = judged.diff, logged.event.header
@@ -141,7 +144,7 @@ class CellsProjection:
     def _forget(self, tenant: TenantId, cell_no: int) -> None:
         """Take out the row and the words of a later event of the same cell."""
         local = database.value(self._db, "SELECT local FROM cells WHERE cell_no=?", cell_no)
-        held = decode_payload("CellStored", read_logged(self._db, local).event.payload or b"")
-        if isinstance(held, CellStored):
-            self._lexical.remove(tenant, cell_no, held.content)
+        held = read_stored(self._db, local)
+        if held is not None and isinstance(held.payload, CellStored):
+            self._lexical.remove(tenant, cell_no, held.payload.content)
         self._db.execute("DELETE FROM cells WHERE cell_no=?", (cell_no,))

@@ -139,11 +139,21 @@ def open_writer(path: str | Path) -> apsw.Connection:
         raise Corrupted(
             f"{path} is no database; move it aside and restart to pull from other peers."
         ) from error
+    except apsw.CorruptError as error:
+        raise damaged(path, error) from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError) as error:
         raise Unavailable(f"{path} cannot be opened for writing: {error}. Nothing was changed.") from error
     except apsw.FullError as error:
         raise Unavailable(f"{path}: the disk is full. Nothing was changed. Free some space.") from error
     return connection
+
+
+def damaged(path: str | Path, error: Exception) -> Corrupted:
+    """Return the error for a database whose pages are not what SQLite wrote."""
+    return Corrupted(
+        f"{path} is damaged ({error}). What other peers hold is not lost: run `hyphae log verify`, then move the"
+        " file aside and restart to pull from them."
+    )
 
 
 def open_reader(path: str | Path) -> apsw.Connection:

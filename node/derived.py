@@ -20,11 +20,11 @@ from node.beacon_index import Floats, unpack_vector
 from node.cell_columns import CellColumns, CellRow
 from node.cells_projection import CellChange
 from node.replica import Changes
-from node.sqlite_log import read_logged
+from node.stored_events import read_stored
 from node.vector_index import IndexKey, VectorIndexes
 from proto.codec import decode, encode
 from proto.ids import AgentId, TenantId
-from proto.payloads import CellStored, decode_payload
+from proto.payloads import CellStored
 
 _log = structlog.get_logger(__name__)
 
@@ -116,7 +116,8 @@ class DerivedState:
             self._space,
             covered,
         ):
-            payload = decode_payload("CellStored", read_logged(db, local).event.payload or b"")
+            stored = read_stored(db, local)
+            payload = None if stored is None else stored.payload
             if not isinstance(payload, CellStored) or payload.vector is None:
                 continue
             numbers, values = pending.setdefault((TenantId(tenant), layer), ([], []))

@@ -13,6 +13,8 @@ from proto.errors import HyphaeError, Invalid, Unavailable
 
 _log = structlog.get_logger(__name__)
 
+RETRY_MS = 60_000  # somebody has to bring the model: no call should wait for that
+
 
 class MissingEmbedder:
     """Stands where a model should be: nothing can be embedded, everything else works.
@@ -28,13 +30,13 @@ class MissingEmbedder:
         self.problem = problem
 
     async def query(self, text: str) -> Embedding:
-        raise Unavailable(self.problem)
+        raise Unavailable(self.problem, retry_after_ms=RETRY_MS)
 
     async def store(self, text: str) -> Embedding:
-        raise Unavailable(f"{self.problem} Nothing was stored.")
+        raise Unavailable(f"{self.problem} Nothing was stored.", retry_after_ms=RETRY_MS)
 
     async def bulk(self, texts: Sequence[str]) -> list[Embedding]:
-        raise Unavailable(f"{self.problem} Nothing was stored.")
+        raise Unavailable(f"{self.problem} Nothing was stored.", retry_after_ms=RETRY_MS)
 
     def close(self) -> None:
         """Nothing to stop."""

@@ -94,6 +94,10 @@ class FaissIndexes:
         held = self._of.get(key)
         return 0 if held is None else int(held.index.ntotal)
 
+    def total(self) -> int:
+        """Return the vectors of all indexes."""
+        return sum(int(held.index.ntotal) for held in list(self._of.values()))
+
     def clear(self) -> None:
         self._of = {}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import apsw
 import numpy as np
@@ -20,10 +20,13 @@ from node.beacon_index import BeaconIndex, Floats, is_usable, space_of, unpack_v
 from node.entries import EntryRow, EntryTable
 from node.matching import Beacon, Coverages, Diff, Match, judge
 from node.replacements import Replacements
-from node.sqlite_log import Logged, read_logged
+from node.sqlite_log import Logged
+from node.stored_events import Stored, read_stored
+from proto.clock import Hlc
 from proto.codec import decode, encode
 from proto.ids import AgentId, BeaconId, CellId, SessionId, agent_id, diff_id
-from proto.payloads import CellStored, decode_payload
+from proto.payloads import CellStored
+from proto.streams import Position
 
 BATCH = 64  # diffs in one matrix product
 
@@ -131,21 +134,17 @@ class InboxProjection:
     def judge_cells(self, cell_nos: Sequence[int], arrived_us: int) -> None:
         """Judge cells anew over all their events: entries appear, change or vanish."""
         for start in range(0, len(cell_nos), BATCH):
-            numbers = cell_nos[start : start + BATCH]
-            events = [event for number in numbers for event in self._load(number)]
-            by_cell: dict[int, list[tuple[Diff, Mapping[AgentId, list[Match]]]]] = defaultdict(list)
+            events = [e for number in cell_nos[start : start + BATCH] for e in self._load(number)]
+            by_cell: dict[int, tuple[Diff, dict[AgentId, list[Match]]]] = {}
             for event, found in zip(events, self._matches(events), strict=True):
-                by_cell[event.diff.cell_no].append((event.diff, found))
-            for judged in by_cell.values():
-                self._replace(judged, arrived_us)
+                _, merged = by_cell.setdefault(event.diff.cell_no, (event.diff, defaultdict(list)))
+                for agent, hits in found.items():
+                    merged[agent] += hits
+            for first, merged in by_cell.values():
+                self._replace(first, merged, arrived_us)
 
-    def _replace(self, judged: Sequence[tuple[Diff, Mapping[AgentId, list[Match]]]], arrived_us: int) -> None:
-        """Write what the events of one cell come to; its earliest event says when and in which session."""
-        first = min((diff for diff, _ in judged), key=lambda d: (d.hlc, d.position))
-        merged: dict[AgentId, list[Match]] = defaultdict(list)
-        for _, by_agent in judged:
-            for agent, hits in by_agent.items():
-                merged[agent] += hits
+    def _replace(self, first: Diff, merged: Mapping[AgentId, list[Match]], arrived_us: int) -> None:
+        """Write what the events of one cell come to; `first` is its earliest."""
         for agent in self._entries.agents_told(first.cell_no, "created") - merged.keys():
             self._entries.remove(agent, first.diff)
         for agent, hits in merged.items():
@@ -181,14 +180,24 @@ class InboxProjection:
             out[beacon.agent_id].append(match)
 
     def _load(self, cell_no: int) -> list[Judged]:
-        """Return the events of a cell."""
-        out: list[Judged] = []
+        """Return the events of a cell, earliest first: each at its own place, all with what that one says.
+
+        Another text under the same idempotency key, stored where the first was not known, is not the cell.
+        """
+        found: list[tuple[Hlc, Position, Stored]] = []
         for (local,) in database.rows(self._db, "SELECT local FROM cell_events WHERE cell_no=?", cell_no):
-            logged = read_logged(self._db, local)
-            payload = decode_payload("CellStored", logged.event.payload or b"")
-            assert isinstance(payload, CellStored)
-            out.append(as_judged(logged, payload, cell_no))
-        return out
+            stored = read_stored(self._db, local)
+            if stored is not None:
+                header = stored.logged.event.header
+                found.append((header.hlc, header.position, stored))
+        found.sort(key=lambda row: row[:2])
+        if not found or not isinstance(payload := found[0][2].payload, CellStored):
+            return []  # damaged: its entries stay as they are
+        judged = as_judged(found[0][2].logged, payload, cell_no)
+        return [
+            replace(judged, diff=replace(judged.diff, hlc=hlc, position=position))
+            for hlc, position, _ in found
+        ]
 
     def _write(self, diff: Diff, agent: AgentId, hits: Sequence[Match], arrived_us: int) -> None:
         matched = merge_matches(hits)

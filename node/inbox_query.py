@@ -168,11 +168,13 @@ def _conditions(db: apsw.Connection, view: ReaderView, scope: Scope) -> tuple[st
     values: list[object] = [view.agent, *parameters]
     committing = sorted(view.committing)
     if committing:
-        where += (
-            " AND NOT EXISTS (SELECT 1 FROM refs r WHERE r.agent_id=e.agent_id AND r.diff=e.diff"  # noqa: S608
+        where += (  # a page of another reader is committed too, and says nothing about this one
+            " AND NOT EXISTS (SELECT 1 FROM refs r JOIN pages p ON p.page=r.page"  # noqa: S608
+            " WHERE r.agent_id=e.agent_id AND r.diff=e.diff AND (p.session IS ? OR (? IS NULL AND EXISTS"
+            " (SELECT 1 FROM closings x WHERE x.session=p.session)))"
             f" AND r.page IN ({_marks(committing)}))"
         )
-        values += committing
+        values += [view.session, view.session, *committing]
     if view.session is None:
         return where + " AND e.read_local IS NULL", values
     numbers = _by_number(db, view.covered)

@@ -24,7 +24,8 @@ GAUGES = {
     "nats_connected": "1 while the connections to NATS are up",
     "peers_up": "peers heard lately, this one included",
     "waiting_writes": "calls that wait for the log",
-    "cells": "cells that can be searched here",
+    "cells": "cells that are known here",
+    "vectors": "vectors in the index: cells that can be searched by meaning",
     "degraded": "1 while something is wrong; /v1/status says what",
 }
 

@@ -6,16 +6,17 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import apsw
 import structlog
 
 from mesh.digests import Vitals
 from mesh.ports import Segment
-from node import database, disk
+from node import database
 from node.bootstrap_keys import found_mesh
 from node.cell_columns import CellColumns
 from node.cluster import MeshCluster
@@ -25,6 +26,7 @@ from node.derived import DerivedState
 from node.embedders import choose_embedder
 from node.faiss_index import FaissIndexes
 from node.heads_file import HeadsFile
+from node.health import Health
 from node.identity import Identity
 from node.observability import Metrics
 from node.peer_config import PeerConfig
@@ -40,12 +42,10 @@ from node.writer import LogReader, Writer
 from proto.errors import HyphaeError
 from proto.events import NO_HASH
 from proto.ids import PeerId, format_base32
-from proto.streams import StreamId
 
 _log = structlog.get_logger(__name__)
 
 SNAPSHOT_AFTER_CELLS = 1_000
-PROBLEMS_MAX = 20
 
 
 def now_us() -> int:
@@ -60,11 +60,12 @@ class PeerCore:
         assert identity.mesh is not None
         self.config, self.directory, self.identity = config, directory, identity
         self._mesh = identity.mesh
-        self._problems: list[str] = []
         self._cluster: MeshCluster | None = None
         self._members: frozenset[PeerId] = frozenset()
         self._last_hash = NO_HASH
         self._unsaved_cells = 0
+        self._model_problem: str | None = None
+        self.health = Health(str(directory.path), lambda: self._model_problem)
         self._loading: asyncio.Task[None]
         self._loop = asyncio.get_running_loop()
 
@@ -91,20 +92,22 @@ class PeerCore:
         try:
             await load()
         except HyphaeError as error:
-            self._problems.append(f"the embedding model is unavailable: {error.message}")
+            self._model_problem = error.message
             _log.error("model_unavailable", reason=error.message)
 
     # -- opening
 
     def _open_log(self) -> None:
         self.embedder = choose_embedder(self.config)
+        self._model_problem = getattr(self.embedder, "problem", None)
         db = database.open_writer(self.directory.log)
         try:
             self.replica = Replica(
                 db, self.identity.peer, self._mesh, self.embedder.space, secrets.token_bytes, version()
             )
             self._heads = HeadsFile(self.directory.heads)
-            self._check_heads()
+            self.health.compare(self._heads.recorded, self.replica.log)
+            self.health.check_newest(db, self.replica.log)
             found_mesh(self.replica, self.identity, self._secrets_dir(), now_us())
             current = self.replica.log.current
             self._last_hash = NO_HASH if current is None else self.replica.log.heads()[current].hash
@@ -112,6 +115,9 @@ class PeerCore:
             self.derived = DerivedState(self.indexes, self.columns, self.embedder.space)
             if self.config.embedder != "none":
                 self.derived.load(db, self._snapshot, self.embedder.dimensions)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            db.close()
+            raise database.damaged(self.directory.log, error) from error
         except BaseException:
             db.close()
             raise
@@ -122,21 +128,6 @@ class PeerCore:
     @property
     def _snapshot(self) -> Path:
         return self.directory.index / "vectors.snapshot"
-
-    def _check_heads(self) -> None:
-        """Compare the log with what the heads file remembers of the own stream."""
-        recorded = self._heads.recorded
-        if recorded is None:
-            return
-        held = self.replica.log.heads().get(recorded.stream)
-        sequence = 0 if held is None else held.sequence
-        if sequence < recorded.sequence:
-            text = (
-                f"the disk lost own events {sequence + 1} to {recorded.sequence} of epoch {recorded.stream.ordinal};"
-                " what other peers hold of them comes back by itself"
-            )
-            self._problems.append(text)
-            _log.error("own_events_lost", first=sequence + 1, last=recorded.sequence)
 
     def _assemble(self, stop: Callable[[], None]) -> None:
         self.keys = KeyRing(self._mesh, lambda: now_us() // 1000)
@@ -161,6 +152,7 @@ class PeerCore:
             now_us=now_us,
             random_bytes=secrets.token_bytes,
             problems=self.problems,
+            note_damage=self.health.note_damage,
             stop=stop,
             started_us=now_us(),
             signal=self.signal,
@@ -173,8 +165,7 @@ class PeerCore:
         """Write what is waiting, save the snapshot, release every file."""
         self._loading.cancel()
         self.embedder.close()
-        if self._unsaved_cells:
-            await self.writer.ask(lambda replica: self.derived.save(replica.db, self._snapshot))
+        await self._in_peace(self._save_snapshot)
         await asyncio.to_thread(self.context.retrieval.close)
         await asyncio.to_thread(self.pool.close)
         await asyncio.to_thread(self.writer.stop)
@@ -196,7 +187,7 @@ class PeerCore:
             self.service.serve,
             self._vitals,
             lambda: len(self._members),
-            self._fork_seen,
+            self.health.note_fork,
         )
         self.context.nats_url = self.identity.nats_url
         self.context.cluster = self._cluster = cluster
@@ -226,15 +217,6 @@ class PeerCore:
             with contextlib.suppress(OSError):
                 return [file.read_text(encoding="utf-8").strip()]
         return [self.identity.nats_url or ""]
-
-    def _fork_seen(self, stream: StreamId, sequence: int) -> None:
-        """Say loudly that somebody's history has two versions; both are kept, the rest is served."""
-        text = (
-            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ at event {sequence}:"
-            " a directory ran twice under one epoch, or a disk lied; the first one seen is served"
-        )
-        if text not in self._problems and len(self._problems) < PROBLEMS_MAX:
-            self._problems.append(text)
 
     def _vitals(self) -> Vitals:
         return Vitals(wall_ms=now_us() // 1000, space=self.embedder.space, version=version())
@@ -276,25 +258,30 @@ class PeerCore:
         return self.service.last_request
 
     async def housekeeping(self) -> None:
-        """Save the snapshot when much has changed, and close sessions that have been idle for a day."""
+        """Save the snapshot when much has changed, close sessions that are idle, try a log that failed again."""
         if self._unsaved_cells >= SNAPSHOT_AFTER_CELLS:
-            self._unsaved_cells = 0
+            await self._in_peace(self._save_snapshot)
+        await self._in_peace(self.service.close_idle_sessions)
+        await self._in_peace(self.writer.probe)
+
+    async def _save_snapshot(self) -> None:
+        unsaved = self._unsaved_cells
+        if unsaved:
             await self.writer.ask(lambda replica: self.derived.save(replica.db, self._snapshot))
-        await self.service.close_idle_sessions()
+            self._unsaved_cells -= unsaved
+
+    async def _in_peace(self, step: Callable[[], Awaitable[None]]) -> None:
+        """Do what can wait: where a full disk refuses it, the peer goes on, and it is done another time."""
+        try:
+            await step()
+        except Exception as error:  # noqa: BLE001
+            _log.warning(
+                "housekeeping_failed", step=step.__name__, error=type(error).__name__, reason=str(error)
+            )
 
     def problems(self) -> list[str]:
         """Return what is wrong with this peer, in words."""
-        out = list(self._problems)
-        if self.writer.problem is not None:
-            out.append(self.writer.problem)
-        if disk.free_bytes(str(self.directory.path)) < disk.LOW_BYTES:
-            out.append("the disk is nearly full; writes will soon fail")
-        trouble = getattr(self.embedder, "problem", None)
-        if trouble:
-            out.append(f"the embedding model is unavailable: {trouble}")
-        if self._cluster is not None and not self._cluster.status()["connected"]:
-            out.append("NATS is down: other peers are not reached; storing and recalling go on")
-        return out
+        return self.health.problems(self.writer, None if self._cluster is None else self._cluster.status())
 
     def readiness(self) -> Mapping[str, Any]:
         """Return what `/readyz` shows."""
@@ -318,5 +305,6 @@ class PeerCore:
             "peers_up": float(status["peers_up"]),
             "waiting_writes": float(self.writer.waiting()),
             "cells": float(self.columns.total()),
+            "vectors": float(self.indexes.total()),
             "degraded": float(bool(self.problems())),
         }

@@ -12,6 +12,7 @@ from typing import TypeVar
 import apsw
 
 from node import database
+from proto.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -32,11 +33,20 @@ class ReadPool:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="reader")
 
     async def read(self, query: Callable[[apsw.Connection], T]) -> T:
-        """Return `query(connection)`, run on a reader thread; it sees every commit that was acknowledged."""
+        """Return `query(connection)`, run on a reader thread; it sees every commit that was acknowledged.
+
+        Raises:
+            Corrupted: the database is damaged where the query reads; Unavailable: the disk does not answer.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._run, query)
 
     def _run(self, query: Callable[[apsw.Connection], T]) -> T:
-        return query(self._connection())
+        try:
+            return query(self._connection())
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            raise database.damaged(self._path, error) from error
+        except (apsw.IOError, apsw.CantOpenError) as error:
+            raise Unavailable(f"the log cannot be read: {error}.") from error
 
     def _connection(self) -> apsw.Connection:
         found: apsw.Connection | None = getattr(self._local, "db", None)

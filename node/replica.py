@@ -147,7 +147,10 @@ class Replica:
             self.db,
             "SELECT e.header FROM streams s JOIN events e ON e.stream_no=s.stream_no AND e.sequence=s.head",
         ):
-            header = parse_header(header_bytes)
+            try:
+                header = parse_header(header_bytes)
+            except ProtocolError:
+                continue  # damaged: `hyphae log verify` names it
             if header.peer == self.peer:
                 own = max(own, header.hlc)
             else:

@@ -13,6 +13,7 @@ from typing import Any
 import apsw
 
 from mesh.ports import Head, Segment
+from node.log_verification import flaw_of, hash_at
 from proto.clock import Hlc
 from proto.errors import Corrupted, ProtocolError
 from proto.events import NO_HASH, Event, restore, seal
@@ -34,15 +35,6 @@ class Logged:
     local: int
     stream_no: int
     arrived_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class BadEvent:
-    """The first thing that verification found wrong."""
-
-    stream: StreamId
-    sequence: int
-    why: str
 
 
 @dataclass(slots=True)
@@ -106,6 +98,10 @@ class SqliteLog:
         """Return the own stream with the highest epoch, or None before the first."""
         own = [s for s in self._streams if s.peer == self.peer]
         return max(own, default=None, key=lambda s: (s.ordinal, s.random))
+
+    def numbered(self) -> dict[StreamId, tuple[int, Head]]:
+        """Return number and head of every stream held."""
+        return {stream: (entry.number, entry.head) for stream, entry in self._streams.items()}
 
     # -- writing (inside the caller's transaction)
 
@@ -230,24 +226,26 @@ class SqliteLog:
 def read_segment(
     db: apsw.Connection, number: int, stream: StreamId, first: int, max_bytes: int
 ) -> Segment | None:
-    """Return stored events of a stream from `first` on: at least one if there is one, about `max_bytes`."""
+    """Return stored events of a stream from `first` on: about `max_bytes`, at least one if there is a sound one."""
     previous = NO_HASH
     if first > 1:
-        row = db.execute(
-            "SELECT hash FROM events WHERE stream_no=? AND sequence=?", (number, first - 1)
-        ).fetchone()
-        if row is None:
+        found = hash_at(db, number, first - 1)
+        if found is None:
             return None
-        previous = row[0]
+        previous = found
+    chained = previous
     events: list[tuple[bytes, bytes | None, bytes | None]] = []
     size = 0
-    for header, salt, payload in db.execute(
-        "SELECT header, salt, payload FROM events WHERE stream_no=? AND sequence>=? ORDER BY sequence",
+    for header, salt, payload, hash_ in db.execute(
+        "SELECT header, salt, payload, hash FROM events WHERE stream_no=? AND sequence>=? ORDER BY sequence",
         (number, first),
     ):
         size += len(header) + len(payload or b"") + 32
         if events and size > max_bytes:
             break
+        if flaw_of(header, salt, payload, chained, hash_) is not None:
+            break  # what is damaged here is not handed on
+        chained = hash_
         events.append((header, salt, payload))
     return Segment(stream, first, previous, tuple(events)) if events else None
 
@@ -294,26 +292,3 @@ def _logged(
     except ProtocolError as error:
         raise Corrupted(f"event {local}: {error.message}; run `hyphae log verify`") from error
     return Logged(replace(event, hash=hash_), local, number, arrived_us)
-
-
-def verify_stream(db: apsw.Connection, number: int, stream: StreamId, head: Head) -> BadEvent | None:
-    """Walk one stream's chain over the stored bytes; return the first bad event, or None."""
-    previous, expected = NO_HASH, 1
-    for sequence, header, salt, payload, hash_ in db.execute(
-        "SELECT sequence, header, salt, payload, hash FROM events WHERE stream_no=? ORDER BY sequence",
-        (number,),
-    ):
-        if sequence != expected:
-            return BadEvent(stream, expected, f"missing; the next one held is {sequence}")
-        try:
-            event = restore(header, salt, payload, previous)
-        except ProtocolError as error:
-            return BadEvent(stream, expected, error.message)
-        if event.header.stream != stream or event.header.sequence != sequence:
-            return BadEvent(stream, expected, "its header names another place")
-        if event.hash != hash_:
-            return BadEvent(stream, expected, "its hash does not follow from the event before it")
-        previous, expected = hash_, expected + 1
-    if expected - 1 != head.sequence or previous != head.hash:
-        return BadEvent(stream, expected, f"the stream ends at {expected - 1}, its head says {head.sequence}")
-    return None

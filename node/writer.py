@@ -24,7 +24,7 @@ from node.heads_file import HeadsFile, RecordedHead
 from node.reading import ReadPool
 from node.replica import Changes, Draft, Replica, Written
 from node.sqlite_log import Logged, read_segment
-from proto.errors import HyphaeError, Internal, Overloaded, Unavailable, Uncertain
+from proto.errors import Corrupted, HyphaeError, Internal, Overloaded, Unavailable, Uncertain
 from proto.streams import StreamId
 
 _log = structlog.get_logger(__name__)
@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 QUEUE_CALLS = 4_096
 BATCH_CALLS = 256
+RETRY_MS = 60_000  # of a disk that refuses: it needs somebody to make room, so no call waits for it
 BATCH_SEGMENT_BYTES = 2 * 1024 * 1024
 
 
@@ -129,6 +130,20 @@ class Writer:
         self._put(_Ask(question, done, loop))
         return await done
 
+    async def probe(self) -> None:
+        """After a failure, see whether the log can be written again, so that the peer is not ill for ever."""
+        if self.problem is not None:
+            await self.ask(self._try_to_write)
+
+    def _try_to_write(self, replica: Replica) -> None:
+        try:
+            with replica.db:
+                replica.db.execute("INSERT OR REPLACE INTO meta VALUES('probe', ?)", (self._wall_us(),))
+        except apsw.Error as error:
+            _log.warning("log_still_not_writable", reason=str(error))
+            return
+        self.problem = self._record_head()
+
     def _put(self, item: _Call | _Ask) -> None:
         try:
             self._queue.put_nowait(item)
@@ -186,6 +201,11 @@ class Writer:
             self.problem = f"the log cannot be written: {type(error).__name__}: {error}"
             _log.error("log_write_failed", error=type(error).__name__, reason=str(error), calls=len(batch))
             self._fail(batch, _refusal(error))
+            return
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            self.problem = f"the log is damaged: {error}"
+            _log.error("log_damaged", reason=str(error), calls=len(batch))
+            self._fail(batch, Corrupted(f"the log is damaged ({error}). Nothing was stored."))
             return
         except Exception as error:  # noqa: BLE001  the thread must outlive a defect in one batch
             _log.exception("log_write_defect", calls=len(batch))
@@ -262,7 +282,8 @@ def _refusal(error: apsw.Error) -> HyphaeError:
     if isinstance(error, apsw.IOError):
         return Uncertain(f"the log cannot be written ({error}). It may have been stored; reading goes on.")
     return Unavailable(
-        f"the log cannot be written ({error}). Nothing was stored; reading goes on. Free disk space, then retry."
+        f"the log cannot be written ({error}). Nothing was stored; reading goes on. Free disk space, then retry.",
+        retry_after_ms=RETRY_MS,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from node.commit_signal import CommitSignal
 from node.embedding import Embedder
+from node.log_verification import BadEvent
 from node.principals import KeyRing, Principal
 from node.readers import ReaderMemory
 from node.reading import ReadPool
@@ -49,6 +50,7 @@ class PeerContext:
         nats_url: with the credentials of a peer, for invitations; None without NATS.
         cluster: None while the peer runs without NATS.
         problems: asks every part what is wrong with it; empty when all is well.
+        note_damage: told what a verification of the whole log found.
         stop: ends the process, cleanly.
     """
 
@@ -68,6 +70,7 @@ class PeerContext:
     nats_url: str | None = None
     cluster: Cluster | None = None
     problems: Callable[[], list[str]] = list
+    note_damage: Callable[[BadEvent | None], None] = lambda _bad: None
     stop: Callable[[], None] = lambda: None
     started_us: int = 0
     signal: CommitSignal | None = None

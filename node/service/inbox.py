@@ -24,7 +24,8 @@ from node.service.authorization import own_session
 from node.service.context import Call, PeerContext
 from node.service.pages import BEFORE_ANY, format_cursor, named_page, names_pages
 from node.service.renewal import renew_beacons
-from node.service.views import StoredCell, cut_content, load_cells, read_payload, within_budget
+from node.service.views import StoredCell, cut_content, load_cells, within_budget
+from node.stored_events import read_stored
 from proto import limits
 from proto.errors import HyphaeError
 from proto.ids import PageId, format_uuid
@@ -229,7 +230,8 @@ def _diff_object(
 def _interest(db: apsw.Connection, beacon: bytes, known: dict[bytes, str]) -> str:
     if beacon not in known:
         local = database.value(db, "SELECT max(local) FROM placements WHERE beacon=?", beacon)
-        payload = read_payload(db, local)
+        stored = read_stored(db, local)
+        payload = None if stored is None else stored.payload
         text = payload.interest if isinstance(payload, BeaconPlaced) else ""
         known[beacon] = text if len(text) <= INTEREST_CHARS else text[:INTEREST_CHARS] + "..."
     return known[beacon]

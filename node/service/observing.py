@@ -11,11 +11,12 @@ from mcp_gateway.moments import format_time_us
 from mesh.ports import Head
 from node import database
 from node.disk import free_bytes
+from node.log_verification import BadEvent, verify_stream
 from node.principals import Principal
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
 from node.service.views import details, load_cells
-from node.sqlite_log import Logged, read_logged, verify_stream
+from node.sqlite_log import Logged, read_logged
 from proto.errors import Corrupted, ProtocolError
 from proto.ids import format_base32, format_uuid
 from proto.payloads import PRIVATE, BeaconPlaced, CellStored, decode_payload
@@ -87,7 +88,10 @@ class ObservingOperations:
         """Walk the hash chain of every stream over the stored bytes."""
         call.principal.require("operator")
         heads = self._context.writer.heads()
-        return await self._context.pool.read(lambda db: verify(db, list(heads)))
+        bad: list[BadEvent] = []
+        found = await self._context.pool.read(lambda db: verify(db, list(heads), found=bad))
+        self._context.note_damage(bad[0] if bad else None)
+        return found
 
     async def shutdown(self, call: Call) -> Mapping[str, Any]:
         """End the process of the peer, cleanly."""
@@ -100,8 +104,9 @@ def verify(
     db: apsw.Connection,
     streams: list[StreamId],
     progress: Callable[[int, int], None] = lambda _done, _of: None,
+    found: list[BadEvent] | None = None,
 ) -> dict[str, Any]:
-    """Return {ok, events, streams, first_bad?} of a log."""
+    """Return {ok, events, streams, first_bad?} of a log; what is bad is also put into `found`, if given."""
     shown: list[dict[str, Any]] = []
     first_bad: dict[str, Any] | None = None
     for done, stream in enumerate(sorted(streams), start=1):
@@ -113,6 +118,8 @@ def verify(
         ) or (0, 0, b"")
         bad = verify_stream(db, number, stream, Head(sequence, hash_))
         shown.append({"stream": format_stream(stream), "sequence": sequence, "hash": hash_.hex()})
+        if bad is not None and found is not None:
+            found.append(bad)
         if bad is not None and first_bad is None:
             first_bad = {"stream": format_stream(stream), "sequence": bad.sequence, "why": bad.why}
         progress(done, len(streams))

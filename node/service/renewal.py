@@ -7,7 +7,7 @@ import apsw
 from node import database
 from node.replica import Draft
 from node.service.context import Call, PeerContext
-from node.service.views import read_payload
+from node.stored_events import read_stored
 from proto.errors import HyphaeError
 from proto.payloads import BeaconPlaced, BeaconsRenewed
 
@@ -37,7 +37,8 @@ def _due(db: apsw.Connection, agent: bytes, now_ms: int) -> dict[int, list[bytes
         " LEFT JOIN renewals r ON r.beacon=p.beacon WHERE p.agent_id=? GROUP BY p.beacon",
         agent,
     ):
-        payload = read_payload(db, local)
+        stored = read_stored(db, local)
+        payload = None if stored is None else stored.payload
         if not isinstance(payload, BeaconPlaced):
             continue
         expires_ms = max(payload.expires_ms, renewed_ms)

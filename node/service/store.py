@@ -10,15 +10,16 @@ import apsw
 
 from mcp_gateway.arguments import check
 from mcp_gateway.tools import TOOLS
-from node import database
+from node import database, disk
 from node.embedding import Embedding
 from node.principals import Principal
 from node.replica import Draft
 from node.service.authorization import own_session, resolve_project, visible_cell
 from node.service.context import Call, PeerContext
 from node.service.views import DEFAULT_SALIENCE, load_cells
+from node.writer import RETRY_MS
 from proto.codec import encode
-from proto.errors import Conflict, Corrupted, Forbidden, HyphaeError, Invalid
+from proto.errors import Conflict, Corrupted, Forbidden, HyphaeError, Invalid, Unavailable
 from proto.ids import CellId, cell_id, digest, format_uuid
 from proto.payloads import PRIVATE, CellStored, Vector, WireFrontier
 from proto.scoring import quantise
@@ -52,6 +53,7 @@ class StoreOperations:
     async def store(self, call: Call) -> Mapping[str, Any]:
         """Store one cell.  See `mcp_gateway.tools`."""
         call.principal.require("write", NOTHING)
+        self._require_room()
         checked = await self._context.pool.read(lambda db: self._check(db, call, call.args))
         if checked.existing:
             return {"node_id": format_uuid(checked.cell)}
@@ -64,6 +66,7 @@ class StoreOperations:
     async def store_bulk(self, call: Call) -> Mapping[str, Any]:
         """Store up to 256 cells; each succeeds or fails by itself."""
         call.principal.require("write", NOTHING)
+        self._require_room()
         results: list[dict[str, Any]] = [{} for _ in call.args["cells"]]
         ready: dict[CellId, tuple[list[int], _Checked]] = {}
 
@@ -90,6 +93,19 @@ class StoreOperations:
                 for i in places:
                     results[i] = _failure(refused)
         return {"results": results}
+
+    def _require_room(self) -> None:
+        """Refuse below the watermark, while reading, erasing and the small events of readers still have room.
+
+        Raises:
+            Unavailable: the disk is nearly full; nothing was stored.
+        """
+        if disk.is_low(self._context.data_dir):
+            raise Unavailable(
+                f"the disk of this peer is nearly full ({disk.shown(self._context.data_dir)}). {NOTHING}"
+                "Reading goes on. Free disk space, then retry.",
+                retry_after_ms=RETRY_MS,
+            )
 
     def _check(self, db: apsw.Connection, call: Call, args: Mapping[str, Any]) -> _Checked:
         """Decide on a store without changing anything.

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import apsw
-import structlog
 
 from mcp_gateway.moments import format_time_us
 from node import database
-from node.sqlite_log import read_logged
+from node.stored_events import read_stored
 from proto import limits
-from proto.errors import Corrupted, ProtocolError
 from proto.ids import format_uuid
-from proto.payloads import CellStored, Payload, decode_payload
-
-_log = structlog.get_logger(__name__)
+from proto.payloads import CellStored
 
 DEFAULT_SALIENCE = 5_000
 
@@ -46,16 +42,6 @@ def format_ms(wall_ms: int) -> str:
     return format_time_us(wall_ms * 1000)
 
 
-def read_payload(db: apsw.Connection, local: int) -> Payload | None:
-    """Return what an event says, or None when it is damaged: one bad event must not hide the others."""
-    try:
-        event = read_logged(db, local).event
-        return decode_payload(event.header.kind, event.payload or b"")
-    except (Corrupted, ProtocolError) as error:
-        _log.error("event_unreadable", local=local, reason=error.message)
-        return None
-
-
 def load_cells(db: apsw.Connection, cell_nos: Iterable[int]) -> dict[int, StoredCell]:
     """Return the cells of these numbers; unknown ones, and those whose event is damaged, are left out."""
     out: dict[int, StoredCell] = {}
@@ -66,10 +52,10 @@ def load_cells(db: apsw.Connection, cell_nos: Iterable[int]) -> dict[int, Stored
         if found is None or cell_no in out:
             continue
         local, wall_ms, cell, superseded = found
-        payload = read_payload(db, local)
-        if isinstance(payload, CellStored):
+        stored = read_stored(db, local)
+        if stored is not None and isinstance(stored.payload, CellStored):
             newer = _newest_replacement(db, cell) if superseded else None
-            out[cell_no] = StoredCell(cell_no, local, wall_ms, payload, newer)
+            out[cell_no] = StoredCell(cell_no, local, wall_ms, stored.payload, newer)
     return out
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.hyphae_command import eventually
 from tests.support.running_mesh import RunningPeer, running_peer
 
 FACT = {"cell_type": "Fact"}
@@ -39,13 +38,11 @@ def present(peer: RunningPeer, ids: list[str]) -> list[str]:
 
 
 def flip(path: Path, mark: bytes, offset: int = 0) -> None:
-    """Change one byte of the only place in a file that holds `mark`."""
+    """Change one byte of `mark` wherever a file holds it: SQLite leaves copies behind where it splits pages."""
     data = path.read_bytes()
-    assert data.count(mark) == 1, f"{mark!r} is there {data.count(mark)} times"
-    at = data.index(mark) + offset
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(bytes([data[at] ^ 0x20]))
+    assert mark in data
+    changed = mark[:offset] + bytes([mark[offset] ^ 0x20]) + mark[offset + 1 :]
+    path.write_bytes(data.replace(mark, changed))
 
 
 def verify_offline(peer: RunningPeer) -> tuple[int, dict[str, Any]]:
@@ -203,40 +200,35 @@ class TestAByteOfTheLog:
 
 
 def _flip_header(path: Path, sequence: int) -> None:
-    """Change the wall time in the header of an event, where it lies in the file."""
+    """Change who the header of an event says to have written it, where it lies in the file."""
     import apsw
 
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    (header,) = db.execute(
-        "SELECT header FROM events WHERE sequence=? ORDER BY local DESC LIMIT 1", (sequence,)
-    ).fetchone()
+    (header,) = next(
+        db.execute("SELECT header FROM events WHERE sequence=? ORDER BY local DESC", (sequence,))
+    )
     db.close()
     flip(path, header, len(header) - 40)
 
 
 class TestTheHeadsFile:
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            lambda p: p.unlink(),
-            lambda p: p.write_bytes(b""),
-            lambda p: p.write_bytes(os.urandom(1024)),
-            lambda p: p.write_bytes(p.read_bytes()[:700]),
-            lambda p: p.write_bytes(b"HYH1\xff\xff" + b"\0" * 1018),
-        ],
-        ids=["missing", "empty", "garbage", "cut", "absurd length"],
-    )
-    def test_that_is_damaged_is_made_anew(self, peer: RunningPeer, damage: Callable[[Path], Any]) -> None:
-        ids = store(peer, "one", "two")
-        peer.kill()
-        damage(peer.directory / "heads")
-        peer.start()
-        assert present(peer, ids) == ids
-        assert problems(peer) == ""
-        ids += store(peer, "three")
-        peer.kill()
-        peer.start()
-        assert (present(peer, ids), problems(peer)) == (ids, "")
+    def test_that_is_damaged_is_made_anew(self, peer: RunningPeer) -> None:
+        heads = peer.directory / "heads"
+        damages: dict[str, Callable[[], Any]] = {
+            "missing": heads.unlink,
+            "empty": lambda: heads.write_bytes(b""),
+            "garbage": lambda: heads.write_bytes(os.urandom(1024)),
+            "cut": lambda: heads.write_bytes(heads.read_bytes()[:700]),
+            "of absurd length": lambda: heads.write_bytes(b"HYH1\xff\xff" + b"\0" * 1018),
+            "a shorter life": lambda: heads.write_bytes(heads.read_bytes()[512:] + bytes(512)),
+        }
+        ids: list[str] = []
+        for name, damage in damages.items():
+            ids += store(peer, f"before it is {name}")
+            peer.kill()
+            damage()
+            peer.start()
+            assert (present(peer, ids), problems(peer)) == (ids, ""), name
 
     def test_that_is_ahead_of_a_log_that_was_rolled_back_says_what_was_lost(self, peer: RunningPeer) -> None:
         ids = store(peer, "one", "two")
@@ -258,53 +250,45 @@ class TestTheHeadsFile:
 
 
 class TestTheIndexSnapshot:
-    @pytest.mark.parametrize(
-        "damage",
-        [
-            lambda p, _: p.unlink(),
-            lambda p, _: p.write_bytes(b""),
-            lambda p, _: os.truncate(p, p.stat().st_size // 2),
-            lambda p, _: os.truncate(p, p.stat().st_size - 1),
-            lambda p, _: p.write_bytes(bytes([p.read_bytes()[0] ^ 1]) + p.read_bytes()[1:]),
-            lambda p, _: p.write_bytes(p.read_bytes()[:-7] + bytes([p.read_bytes()[-7] ^ 1]) + b"x" * 6),
-            lambda p, _: p.write_bytes(os.urandom(10_000)),
-            lambda p, older: shutil.copy(older, p),
-            lambda p, _: (p.unlink(), p.mkdir()),
-        ],
-        ids=["missing", "zero bytes", "half", "one byte short", "first byte", "last bytes", "garbage", "older",
-             "a directory"],
-    )  # fmt: skip
-    def test_that_cannot_be_trusted_is_built_again_from_the_log(
-        self, peer: RunningPeer, damage: Callable[[Path, Path], Any]
-    ) -> None:
+    def test_that_cannot_be_trusted_is_built_again_from_the_log(self, peer: RunningPeer) -> None:
         snapshot, older = peer.directory / "index" / "vectors.snapshot", peer.root / "older"
-        contents = ["caches", "payments", "deploys", "logins", "backups"]
-        ids = store(peer, *contents[:3])
+        contents = ["caches", "payments", "deploys"]
+        ids = store(peer, *contents)
         assert peer.stop() == 0
         shutil.copy(snapshot, older)
         peer.start()
-        ids += store(peer, *contents[3:])
-        assert peer.stop() == 0
-        damage(snapshot, older)
-        peer.start()
-        agent = peer.agent()
-        assert _vectors(peer) == 5
-        for content, node in zip(contents, ids, strict=True):
-            best = agent("recall", query=content, mode="vector", k=100)["results"]
-            assert (len(best), best[0]["node_id"]) == (5, node)
-            assert best[0]["distance"] < 0.001
-        assert problems(peer) == ""
-        store(peer, "one more")
-        assert peer.stop() == 0
-        peer.start()
-        assert _vectors(peer) == 6
+        damages: dict[str, Callable[[], Any]] = {
+            "missing": snapshot.unlink,
+            "zero bytes": lambda: snapshot.write_bytes(b""),
+            "half": lambda: os.truncate(snapshot, snapshot.stat().st_size // 2),
+            "flipped": lambda: _flip_middle(snapshot),
+            "older": lambda: shutil.copy(older, snapshot),
+        }
+        for name, damage in damages.items():
+            contents.append(f"before it is {name}")
+            ids += store(peer, contents[-1])
+            assert peer.stop() == 0
+            damage()
+            peer.start()
+            agent = peer.agent()
+            assert _vectors(peer) == len(ids), name
+            for content, node in zip(contents, ids, strict=True):
+                best = agent("recall", query=content, mode="vector", k=100)["results"]
+                assert (len(best), best[0]["node_id"]) == (len(ids), node), name
+                assert best[0]["distance"] < 0.001, name
+            assert problems(peer) == "", name
 
-    def test_is_saved_at_a_stop_and_need_not_be_for_a_start(self, peer: RunningPeer) -> None:
+    def test_need_not_be_there_for_a_start(self, peer: RunningPeer) -> None:
         store(peer, "one")
         peer.kill()
         peer.start()
-        assert _vectors(peer) == 1
-        eventually(lambda: problems(peer) == "", "the peer is well")
+        assert (_vectors(peer), problems(peer)) == (1, "")
+
+
+def _flip_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
 
 
 def _vectors(peer: RunningPeer) -> int:

@@ -202,9 +202,7 @@ _listing = draining.listing
 
 def _listing_committed(*args: Any) -> list[PageListed]:
     """A page is committed when it is listed."""
-    return [
-        event.model_copy(update={"commits": (*event.commits, event.page)}) for event in _listing(*args)
-    ]
+    return [event.model_copy(update={"commits": (*event.commits, event.page)}) for event in _listing(*args)]
 
 
 _as_judged = inbox_projection.as_judged
@@ -248,4 +246,3 @@ BUGS: dict[str, Bug] = {
         patches=[(inbox_projection, "as_judged", _as_judged_by_event)], replica_class=_ForgetfulReplica
     ),
 }
-

@@ -200,7 +200,8 @@ class MemoryProcess(Process):
 
     def _as_listing(self, entry: Entry) -> Listing:
         def cell(number: int | None) -> CellId | None:
-            return database.value(self.site.db, "SELECT cell FROM cells WHERE cell_no=?", number)
+            found = database.value(self.site.db, "SELECT cell FROM cells WHERE cell_no=?", number)
+            return None if found is None else CellId(found)
 
         first = cell(entry.cell_no)
         assert first is not None

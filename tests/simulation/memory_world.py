@@ -26,6 +26,7 @@ class MemorySettings(Settings):
         fast_clock: one peer's clock is an hour ahead.
         two_spaces: one peer embeds in another space than the rest.
         storm: crashes, restores and clones follow one another.
+        tails: processes crash while they have events that are not durable yet.
         stores, beacons, sessions: how many, at random moments.
     """
 
@@ -39,6 +40,7 @@ class MemorySettings(Settings):
     fast_clock: bool = False
     two_spaces: bool = False
     storm: bool = False
+    tails: bool = True
     stores: int = 45
     beacons: int = 10
     sessions: int = 5

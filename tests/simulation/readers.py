@@ -47,7 +47,9 @@ class Client:
         self._mark = b""
         self._call = 0  # number of the call under way
         self._waiting = False
-        self._unseen: dict[tuple[int, int], set[DiffId]] = {}  # per peer's life: the last page, if it got lost
+        self._unseen: dict[
+            tuple[int, int], set[DiffId]
+        ] = {}  # per peer's life: the last page, if it got lost
         self._start_gateway()
 
     @property

@@ -40,7 +40,7 @@ class Due(NamedTuple):
 
 @dataclass(slots=True)
 class _Cell:
-    """The events of one cell, earliest first once the log was read."""
+    """The events of one cell, earliest first once the log was read; the earliest says what it is."""
 
     events: list[tuple[Event, CellStored]] = field(default_factory=list)
 
@@ -116,9 +116,9 @@ class Reference:
 
     def _created(self, cell: _Cell) -> dict[AgentId, Due]:
         found: dict[AgentId, dict[bytes, tuple[bytes, int, bool]]] = defaultdict(dict)
-        for event, payload in cell.events:
+        for event, _ in cell.events:
             for beacon_id, beacon in self._beacons.items():
-                match = self._match(beacon, event, payload)
+                match = self._match(beacon, event, cell.first)
                 if match is None:
                     continue
                 placed = beacon.placements[0]
@@ -188,7 +188,7 @@ class Reference:
     def _to_be_told(
         self,
         old: bytes,
-        pairs: set[tuple[bytes | None, bytes]],
+        pairs: set[tuple[bytes, bytes]],
         created: Mapping[bytes, Mapping[AgentId, Due]],
     ) -> set[AgentId]:
         """Return who wrote a memory, matched it, or was told that it replaces an older one."""
@@ -196,7 +196,6 @@ class Reference:
         while rest:
             newer = rest.pop()
             for older in {o for o, n in pairs if n == newer and o in self._cells} - chain:
-                assert older is not None
                 if not self._alike(older, newer):
                     continue
                 chain.add(older)

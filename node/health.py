@@ -1,0 +1,105 @@
+"""What is wrong with a peer, in sentences for people: found at a start, met while running, or plain to see now.
+
+Whatever can heal by itself is asked anew each time, so that a peer that is well again says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import apsw
+import structlog
+
+from node import disk
+from node.heads_file import RecordedHead
+from node.log_verification import BadEvent, verify_newest
+from node.sqlite_log import SqliteLog
+from node.writer import Writer
+from proto.ids import format_base32
+from proto.streams import StreamId
+
+_log = structlog.get_logger(__name__)
+
+FORKS_SHOWN = 20
+CHECKED_AT_START = 1_000  # events that arrived last; all of them take `hyphae log verify`
+
+
+class Health:
+    """The complaints of one peer.
+
+    Args:
+        data_dir: whose free space is watched.
+        model: asks the embedder what is wrong with it.
+    """
+
+    def __init__(self, data_dir: str, model: Callable[[], str | None]) -> None:
+        self._data_dir, self._model = data_dir, model
+        self._lost: tuple[RecordedHead, int] | None = None
+        self._damage: str | None = None
+        self._forks: list[str] = []
+
+    # -- found
+
+    def compare(self, recorded: RecordedHead | None, log: SqliteLog) -> None:
+        """Compare what the heads file remembers of the own stream with what the log holds at a start."""
+        held = 0 if recorded is None else log.vector().get(recorded.stream, 0)
+        if recorded is not None and held < recorded.sequence:
+            self._lost = recorded, held
+            _log.error("own_events_lost", first=held + 1, last=recorded.sequence)
+
+    def check_newest(self, db: apsw.Connection, log: SqliteLog) -> None:
+        """Look at the records that were written last: what a disk has most likely not kept."""
+        self.note_damage(verify_newest(db, log.numbered(), CHECKED_AT_START))
+
+    def note_damage(self, bad: BadEvent | None) -> None:
+        """Take what a verification of the log found, or that it found nothing."""
+        self._damage = None
+        if bad is not None:
+            self._damage = (
+                f"the log is damaged at sequence {bad.sequence} of epoch {bad.stream.ordinal}: {bad.why};"
+                " what cannot be read is not served, the rest is. Run `hyphae log verify`"
+            )
+            _log.error("log_damaged", sequence=bad.sequence, why=bad.why)
+
+    def note_fork(self, stream: StreamId, sequence: int) -> None:
+        """Say loudly that somebody's history has two versions; both are kept, the rest is served."""
+        text = (
+            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ at event {sequence}:"
+            " a directory ran twice under one epoch, or a disk lied; the first one seen is served"
+        )
+        if text not in self._forks and len(self._forks) < FORKS_SHOWN:
+            self._forks.append(text)
+
+    # -- asked
+
+    def problems(self, writer: Writer, cluster: Mapping[str, Any] | None) -> list[str]:
+        """Return all complaints; empty when all is well.
+
+        Args:
+            cluster: status of the mesh around this peer, or None without one.
+        """
+        found = (self._damage, self._still_lost(writer), writer.problem)
+        out = [*self._forks, *(p for p in found if p is not None)]
+        if disk.is_low(self._data_dir):
+            out.append(f"the disk is nearly full: {disk.shown(self._data_dir)}; nothing more is stored")
+        trouble = self._model()
+        if trouble is not None:
+            out.append(f"the embedding model is unavailable: {trouble}")
+        if cluster is not None and not cluster["connected"]:
+            out.append("NATS is down: other peers are not reached; storing and recalling go on")
+        return out
+
+    def _still_lost(self, writer: Writer) -> str | None:
+        if self._lost is None:
+            return None
+        recorded, held = self._lost
+        stream: StreamId = recorded.stream
+        head = writer.heads().get(stream)
+        now = held if head is None else head.sequence
+        if now >= recorded.sequence:
+            return None  # other peers have brought them back
+        return (
+            f"the disk lost own events {now + 1} to {recorded.sequence} of epoch {stream.ordinal};"
+            " what other peers hold of them comes back by itself"
+        )

@@ -1,0 +1,110 @@
+"""The chain of hashes over the bytes as stored: whether they are what was written, and where they are not.
+
+Reads only, on any connection.  It knows bytes and positions, not what events mean, and mends nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from mesh.ports import Head
+from proto.errors import ProtocolError
+from proto.events import NO_HASH, restore
+from proto.streams import Position, StreamId
+
+
+@dataclass(frozen=True, slots=True)
+class BadEvent:
+    """The first thing that verification found wrong."""
+
+    stream: StreamId
+    sequence: int
+    why: str
+
+
+def verify_stream(
+    db: apsw.Connection, number: int, stream: StreamId, head: Head, first: int = 1
+) -> BadEvent | None:
+    """Walk one stream's chain over the stored bytes; return the first bad event, or None.
+
+    Args:
+        first: where to begin; what lies before is trusted.
+    """
+    previous, expected = NO_HASH, first
+    try:
+        if first > 1:
+            previous = hash_at(db, number, first - 1) or NO_HASH
+        for sequence, header, salt, payload, hash_ in db.execute(
+            "SELECT sequence, header, salt, payload, hash FROM events WHERE stream_no=? AND sequence>=?"
+            " ORDER BY sequence",
+            (number, first),
+        ):
+            if sequence != expected:
+                return BadEvent(stream, expected, f"missing; the next one held is {sequence}")
+            flaw = flaw_of(header, salt, payload, previous, hash_, Position(stream, sequence))
+            if flaw is not None:
+                return BadEvent(stream, expected, flaw)
+            previous, expected = hash_, expected + 1
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        return BadEvent(stream, expected, f"the database cannot be read there: {error}")
+    if expected - 1 != head.sequence or previous != head.hash:
+        return BadEvent(stream, expected, f"the stream ends at {expected - 1}, its head says {head.sequence}")
+    return None
+
+
+def verify_newest(
+    db: apsw.Connection, streams: Mapping[StreamId, tuple[int, Head]], count: int
+) -> BadEvent | None:
+    """Walk the chains over the events that arrived last: what a disk has most likely not kept.
+
+    Args:
+        streams: number and head of each stream.
+        count: of events, over all streams.
+    """
+    for stream, (number, head) in sorted(streams.items()):
+        (first,) = _row(
+            db,
+            "SELECT min(sequence) FROM events WHERE stream_no=? AND local>(SELECT max(local) FROM events)-?",
+            number,
+            count,
+        )
+        bad = None if first is None else verify_stream(db, number, stream, head, first)
+        if bad is not None:
+            return bad
+    return None
+
+
+def hash_at(db: apsw.Connection, number: int, sequence: int) -> bytes | None:
+    """Return the stored hash of an event, or None where there is none."""
+    row = db.execute(
+        "SELECT hash FROM events WHERE stream_no=? AND sequence=?", (number, sequence)
+    ).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def _row(db: apsw.Connection, sql: str, *parameters: int) -> tuple[Any, ...]:
+    found = db.execute(sql, parameters).fetchone()
+    assert found is not None  # an aggregate always has one
+    return tuple(found)
+
+
+def flaw_of(
+    header: bytes,
+    salt: bytes | None,
+    payload: bytes | None,
+    previous: bytes,
+    hash_: bytes,
+    place: Position | None = None,
+) -> str | None:
+    """Return what is wrong with stored bytes, or None."""
+    try:
+        event = restore(header, salt, payload, previous)
+    except ProtocolError as error:
+        return error.message
+    if place is not None and event.header.position != place:
+        return "its header names another place"
+    return None if event.hash == hash_ else "its hash does not follow from the event before it"
