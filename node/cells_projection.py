@@ -124,7 +124,7 @@ class CellsProjection:
                 judged.space,
             ),
         )
-        self._lexical.add(header.tenant, diff.cell_no, payload.content)
+        self._lexical.add(header.tenant, diff.cell_no, payload.content, payload.tags)
         return CellChange(
             diff.cell_no,
             header.tenant,
@@ -146,5 +146,5 @@ class CellsProjection:
         local = database.value(self._db, "SELECT local FROM cells WHERE cell_no=?", cell_no)
         held = read_stored(self._db, local)
         if held is not None and isinstance(held.payload, CellStored):
-            self._lexical.remove(tenant, cell_no, held.payload.content)
+            self._lexical.remove(tenant, cell_no)
         self._db.execute("DELETE FROM cells WHERE cell_no=?", (cell_no,))

@@ -145,6 +145,8 @@ def open_writer(path: str | Path) -> apsw.Connection:
         raise Unavailable(f"{path} cannot be opened for writing: {error}. Nothing was changed.") from error
     except apsw.FullError as error:
         raise Unavailable(f"{path}: the disk is full. Nothing was changed. Free some space.") from error
+    except apsw.IOError as error:
+        raise Unavailable(f"{path} cannot be read or written: {error}. Nothing was changed.") from error
     return connection
 
 

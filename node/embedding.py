@@ -25,10 +25,12 @@ class Embedding:
 
     Args:
         vector: float32[dim], length 1.
-        cut: the text was longer than the embedder reads; its end is not in the vector.
+        chars: how much of the text, from its beginning, the vector stands for.
+        cut: the text was longer than that.
     """
 
     vector: Floats
+    chars: int
     cut: bool
 
 

@@ -64,7 +64,8 @@ class HashEmbedder:
             text.encode()
         except UnicodeEncodeError as error:
             raise Invalid(f"a text has a lone surrogate at character {error.start}") from error
-        words = _WORD.findall(text.casefold()) or [text]
+        found = list(_WORD.finditer(text))
+        words = [match.group().casefold() for match in found] or [text]
         vector = np.zeros(self._dimensions, dtype=np.float32)
         for word in set(words[:TOKENS_MAX]):
             places, signs = _coordinates(word, self._dimensions)
@@ -72,7 +73,9 @@ class HashEmbedder:
         length = float(np.linalg.norm(vector))
         if length == 0.0:  # all signs cancelled
             vector[0] = length = 1.0
-        return Embedding(vector / np.float32(length), len(words) > TOKENS_MAX)
+        cut = len(words) > TOKENS_MAX
+        chars = found[TOKENS_MAX - 1].end() if cut else len(text)
+        return Embedding(vector / np.float32(length), chars, cut)
 
 
 @lru_cache(maxsize=8192)

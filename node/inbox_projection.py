@@ -194,6 +194,8 @@ class InboxProjection:
         if not found or not isinstance(payload := found[0][2].payload, CellStored):
             return []  # damaged: its entries stay as they are
         judged = as_judged(found[0][2].logged, payload, cell_no)
+        if len(found) == 1:
+            return [judged]
         return [
             replace(judged, diff=replace(judged.diff, hlc=hlc, position=position))
             for hlc, position, _ in found

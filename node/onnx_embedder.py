@@ -196,7 +196,7 @@ class OnnxEmbedder:
         items = []
         for place in range(step.start, step.stop):
             tokens = model.tokenise(step.job.texts[place])
-            items.append(Item(step.job, place, tokens.ids, tokens.cut))
+            items.append(Item(step.job, place, tokens.ids, tokens.chars, tokens.cut))
         with self._wake:
             self._backlog.tokenised(step.job, items)
 
@@ -207,7 +207,7 @@ class OnnxEmbedder:
         self._text_ms += 0.05 * (spent_ms - self._text_ms)
         for item, vector in zip(call.items, vectors, strict=True):
             job = item.job
-            job.embeddings[item.place] = Embedding(vector, item.cut)
+            job.embeddings[item.place] = Embedding(vector, item.chars, item.cut)
             if len(job.embeddings) == len(job.texts):
                 _deliver(job, [job.embeddings[place] for place in range(len(job.texts))])
 

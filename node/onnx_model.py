@@ -47,9 +47,13 @@ class ModelFiles:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One text as the model reads it: ids with special tokens, at most 256; `cut` when there were more."""
+    """One text as the model reads it: ids with special tokens, at most 256; `cut` when there were more.
+
+    `chars` is where the last of them ends in the text.
+    """
 
     ids: tuple[int, ...]
+    chars: int
     cut: bool
 
 
@@ -122,7 +126,8 @@ class OnnxModel:
                 raise Invalid("a text has lone surrogates, which have no UTF-8 form") from error
             beyond = len(encoding.overflowing)
             if beyond > 1 or size >= len(text):
-                return Tokens(tuple(encoding.ids), beyond > 0)
+                ends = [end for _, end in encoding.offsets]
+                return Tokens(tuple(encoding.ids), max(ends) if beyond else len(text), beyond > 0)
             size *= 4
 
     def run(self, texts: Sequence[Sequence[int]]) -> Floats:
@@ -174,8 +179,8 @@ def _checked(path: Path, expected: str | None) -> str:
 def _open_session(model: bytes, threads: int, spinning: bool) -> onnxruntime.InferenceSession:
     """Open the model so that memory stays small at the same speed.
 
-    Memory patterns are kept per shape of input, and the arena grows by powers of two: after 1,500 texts of
-    mixed length a process had 334 MB with the defaults and 214 MB so, at equal throughput.
+    Memory patterns are kept per shape of input, and the arena grows by powers of two: 1,500 texts of mixed
+    length added 180 MB with the defaults and calls of 1,024 tokens, and 30 MB so with calls of 256.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

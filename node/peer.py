@@ -10,8 +10,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from node.maintenance import rebuild, verify
 from node.peer_config import PeerConfig
 from node.peer_core import PeerCore
 from node.surfaces import Surfaces
+from proto.errors import Unavailable
 from proto.ids import format_base32
 
 _log = structlog.get_logger(__name__)
@@ -45,10 +46,12 @@ async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
+        stack.enter_context(_naming(directory.path))
         core = await stack.enter_async_context(_opened(config, directory, stop.set))
         surfaces = Surfaces(core, directory, config.http_host, config.http_port)
         await stack.enter_async_context(surfaces.serving(config.allowed_hosts, config.allowed_origins))
         await stack.enter_async_context(core.in_mesh([surfaces.http_url]))
+        await core.until_known(stop)
         run = _run_file(core.identity, directory, surfaces.http_url)
         directory.write_run_file(run)
         stack.callback(directory.remove_run_file)
@@ -56,6 +59,19 @@ async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], N
         on_ready(run.record())
         await _until(stop, core, config.idle_exit_s)
     return 0
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Turn a failure of the file system into an error that says where."""
+    try:
+        yield
+    except OSError as error:
+        where = error.filename or path
+        raise Unavailable(
+            f"{where} cannot be used: {error.strerror or error}. Nothing that was stored is lost."
+            " Free disk space or mend its permissions, then start again."
+        ) from error
 
 
 @asynccontextmanager

@@ -39,13 +39,16 @@ from node.service.core import MemoryService
 from node.sqlite_log import Logged
 from node.version import version
 from node.writer import LogReader, Writer
-from proto.errors import HyphaeError
+from proto.errors import HyphaeError, Unavailable
 from proto.events import NO_HASH
 from proto.ids import PeerId, format_base32
 
 _log = structlog.get_logger(__name__)
 
 SNAPSHOT_AFTER_CELLS = 1_000
+FIRST_KEYS_S = (
+    10.0  # a newcomer has them within a digest's second; without its inviter it starts all the same
+)
 
 
 def now_us() -> int:
@@ -118,6 +121,9 @@ class PeerCore:
         except (apsw.CorruptError, apsw.NotADBError) as error:
             db.close()
             raise database.damaged(self.directory.log, error) from error
+        except (apsw.FullError, apsw.IOError, apsw.ReadOnlyError) as error:
+            db.close()
+            raise Unavailable(f"{self.directory.log} cannot be written: {error}. Free some space.") from error
         except BaseException:
             db.close()
             raise
@@ -200,6 +206,14 @@ class PeerCore:
             await cluster.stop()
             await asyncio.to_thread(log.close)
             self.context.cluster = self._cluster = None
+
+    async def until_known(self, stop: asyncio.Event) -> None:
+        """Wait, after a first join, until the keys of the mesh are here: before that nobody can be served."""
+        until_s = time.monotonic() + FIRST_KEYS_S
+        while self.keys.is_empty() and self._cluster is not None and time.monotonic() < until_s:
+            if stop.is_set():
+                return
+            await asyncio.sleep(0.02)
 
     def _known_members(self) -> frozenset[PeerId]:
         """Return the members in the log, and the inviter, from whom a newcomer learns of the others."""

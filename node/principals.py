@@ -170,6 +170,10 @@ class KeyRing:
             found[key_id] = _Key(public_key, principal, revoked is not None)
         self._keys = found
 
+    def is_empty(self) -> bool:
+        """Tell whether not one key is known."""
+        return not self._keys
+
     def knows(self, key_id: str) -> bool:
         return key_id in self._keys
 

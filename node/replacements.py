@@ -1,4 +1,4 @@
-"""Who is told that a memory was replaced: everybody who wrote it or was sent it (decision records 8 and 10).
+"""Who is told that a memory was replaced: everybody who wrote it or was sent it (decision records 8 and 9).
 
 "Was sent" means: has an entry for it, or an entry that names it as what replaced something.  So it is a
 function of entries, which are a function of the events.  Runs on the writer's connection inside its

@@ -7,7 +7,7 @@ kept, in the database or in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import apsw
@@ -308,14 +308,13 @@ class Replica:
         Raises:
             Corrupted: an event's bytes do not fit its header; the projections are as before.
         """
-        done = 0
+        done, changes = 0, Changes()
         try:
             with self.db:
                 database.drop_projections(self.db)
                 self.lexical.clear()
                 self.reload()
-                changes = Changes()
-                for logged in read_all(self.db):
+                for logged in self._cells_last():
                     self._fold(logged, changes)
                     done += 1
                     if done % REBUILD_BATCH == 0:
@@ -327,6 +326,11 @@ class Replica:
             self.reload()
         progress(done)
         return done
+
+    def _cells_last(self) -> Iterator[Logged]:
+        """Yield the whole log: in this order no cell is judged twice because a beacon comes after it."""
+        yield from read_all(self.db, naming=CellStored.__name__, absent=True)
+        yield from read_all(self.db, naming=CellStored.__name__)
 
     def state_hash(self) -> bytes:
         """Return a hash over everything folded, equal on all peers that hold equal streams.

@@ -250,16 +250,20 @@ def read_segment(
     return Segment(stream, first, previous, tuple(events)) if events else None
 
 
-def read_all(db: apsw.Connection, after: int = 0) -> Iterator[Logged]:
-    """Yield the events of the log in order of arrival, beginning after a local number.
+def read_all(db: apsw.Connection, *, naming: str = "", absent: bool = False) -> Iterator[Logged]:
+    """Yield the events of the log in order of arrival.
+
+    Args:
+        naming: only those with this kind, or by a rare chance these letters among the bytes, in their header;
+            with `absent` only the others.
 
     Raises:
         Corrupted: an event's bytes do not fit its header.
     """
     for local, number, arrived_us, header, salt, payload, hash_ in db.execute(
         "SELECT local, stream_no, arrived_us, header, salt, payload, hash FROM events"
-        " WHERE local>? ORDER BY local",
-        (after,),
+        " WHERE (instr(header, ?)=0)=? ORDER BY local",
+        (naming.encode(), absent),
     ):
         yield _logged(local, number, arrived_us, header, salt, payload, hash_)
 

@@ -27,7 +27,8 @@ from node.service.recall import RecallOperations
 from node.service.scenes import SceneOperations
 from node.service.sessions import SessionOperations
 from node.service.store import StoreOperations
-from proto.errors import HyphaeError, Internal, Invalid, Uncertain
+from node.service.unheard_keys import UnheardKeys
+from proto.errors import HyphaeError, Internal, Invalid, Unauthenticated, Uncertain
 from proto.ids import ID_BYTES, PageId, parse_base32
 from proto.messages import Reply, Request
 
@@ -50,6 +51,7 @@ class MemoryService:
         self._context = context
         self._count = count
         self._rates = Rates(time.monotonic)
+        self._unheard = UnheardKeys(context.keys, time.monotonic)
         self.last_request = time.monotonic()
         store, recall = StoreOperations(context), RecallOperations(context)
         sessions, beacons, inbox = (
@@ -133,7 +135,12 @@ class MemoryService:
         return outcome if isinstance(outcome, Reply) else Reply(result=outcome)
 
     async def _authenticate(self, request: Request, args_bytes: bytes | None) -> Principal:
-        return self._context.keys.authenticate(request, args_bytes)
+        try:
+            return self._context.keys.authenticate(request, args_bytes)
+        except Unauthenticated:
+            if self._context.cluster is None or not await self._unheard.came(request):
+                raise
+            return self._context.keys.authenticate(request, args_bytes)
 
     async def close_idle_sessions(self) -> None:
         """Close sessions in which nothing happened for 24 h."""

@@ -205,7 +205,7 @@ def _payload(checked: _Checked, embedding: Embedding, space: str) -> CellStored:
     return CellStored(
         **checked.fields,
         vector=Vector(space=space, values=quantised.q, norm=quantised.n),
-        embedded_chars=0 if embedding.cut else len(content),
+        embedded_chars=min(embedding.chars, len(content)),
     )
 
 

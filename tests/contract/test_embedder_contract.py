@@ -99,3 +99,15 @@ def test_closing_twice_is_harmless() -> None:
         made = make()
         made.close()
         made.close()
+
+
+def test_a_cut_text_says_how_much_of_it_counts(embedder: Embedder) -> None:
+    text = "word " * 400
+
+    async def both() -> tuple[int, int]:
+        return (await embedder.query(text)).chars, (await embedder.query("short text")).chars
+
+    long, short = asyncio.run(both())
+    assert short == len("short text")
+    assert 1_000 < long < len(text)
+    assert text[:long].endswith("word")

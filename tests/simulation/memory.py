@@ -91,6 +91,7 @@ def settings_of(seed: int) -> MemorySettings:
         fast_clock=seed % 6 == 1,
         two_spaces=seed % 7 == 2,
         storm=seed % 9 == 4,
+        gateway_restarts=0.3 if seed % 4 == 2 else 0.06,
         config=SMALL_PAGES if seed % 3 == 0 else EngineConfig(),
     )
 

@@ -18,12 +18,12 @@ from mesh.ports import Applied, Head, Segment
 from node import draining, inbox_projection, inbox_query, matching
 from node.beacons_projection import BeaconsProjection
 from node.inbox_projection import Judged
-from node.inbox_query import Entry, ReaderView, Scope
+from node.inbox_query import ReaderView, Scope
 from node.matching import Beacon, Coverages, Diff, Match, Placement
 from node.readers import Reader
 from node.replica import Draft, Written
 from node.sqlite_log import Logged
-from proto.ids import DiffId, PageId, diff_id
+from proto.ids import diff_id
 from proto.payloads import CellStored, PageListed
 from proto.streams import Frontier, Links, StreamId, coverage
 from tests.simulation import memory_process

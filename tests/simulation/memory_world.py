@@ -31,7 +31,7 @@ class MemorySettings(Settings):
     """
 
     appends: int = 0
-    duration_ms: int = 12_000
+    duration_ms: int = 10_000
     reply_loss: float = 0.15
     request_loss: float = 0.05
     gateway_restarts: float = 0.06
@@ -41,7 +41,7 @@ class MemorySettings(Settings):
     two_spaces: bool = False
     storm: bool = False
     tails: bool = True
-    stores: int = 45
+    stores: int = 40
     beacons: int = 10
     sessions: int = 5
 

@@ -22,7 +22,7 @@ from tests.simulation.memory_world import MemoryWorld
 MODES = ("ack", "stdio", "http")
 TIMEOUT_MS = 1_500
 CALLS_AT_THE_END = 120
-IDLE_CALLS = 4  # calls in a row, at random peers, that bring nothing: then a reader is at its end
+IDLE_CALLS = 3  # calls in a row, at random peers, that bring nothing: then a reader is at its end
 RENEWED_MS = 20_000
 
 

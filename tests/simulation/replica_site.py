@@ -44,7 +44,8 @@ class SimulatedReplica(Replica):
     """The replica, without a lexical index; it counts what was judged again."""
 
     def reload(self) -> None:
-        self.counts: Counter[str] = getattr(self, "counts", Counter())
+        if not hasattr(self, "counts"):
+            self.counts: Counter[str] = Counter()
         self.lexical = cast(LexicalIndex, _NoWords())
         super().reload()
         judge_again, judge_covered = self._inbox.judge_again, self._beacons._judge_covered

@@ -47,8 +47,12 @@ class RunningPeer:
 
     # -- life
 
-    def launch(self) -> subprocess.Popen[bytes]:
-        """Start the process and return at once."""
+    def launch(self, *, listening: bool = False) -> subprocess.Popen[bytes]:
+        """Start the process and return at once.
+
+        Args:
+            listening: its stderr is a pipe, not the log file.
+        """
         reading, self._parent_fd = os.pipe()
         environment = {
             **{n: os.environ[n] for n in ("PATH", "PYTHONPATH") if n in os.environ},
@@ -63,7 +67,7 @@ class RunningPeer:
                 [*program, *port, *self.options, "--parent-fd", str(reading)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=log,
+                stderr=subprocess.PIPE if listening else log,
                 env=environment,
                 pass_fds=(reading,),
             )
@@ -83,15 +87,14 @@ class RunningPeer:
 
     def refusal(self) -> str:
         """Start a process that must not become ready; return what it says, beginning with `error:`."""
-        before = len(self.log())
-        process = self.launch()
+        process = self.launch(listening=True)
         assert process.stdout is not None
         line = process.stdout.readline()
         assert not line, f"it became ready: {line!r}"
-        code = process.wait(STOP_S)
+        said = process.communicate(timeout=STOP_S)[1].decode()
         self._ended()
-        assert code not in {0, -signal.SIGKILL}, f"exit code {code}"
-        said = self.log()[before:]
+        assert process.returncode > 0, f"exit code {process.returncode}"
+        assert "error: " in said, said
         return said[said.index("error: ") :]
 
     def send_signal(self, number: int) -> None:

@@ -22,7 +22,7 @@ from proto.errors import Overloaded
 def tokenise(backlog: Backlog, step: Slice) -> None:
     """Make one token of each character."""
     texts = step.job.texts[step.start : step.stop]
-    items = [Item(step.job, step.start + n, tuple(range(len(t))), False) for n, t in enumerate(texts)]
+    items = [Item(step.job, step.start + n, tuple(range(len(t))), len(t), False) for n, t in enumerate(texts)]
     backlog.tokenised(step.job, items)
 
 

@@ -285,7 +285,7 @@ def test_a_read_entry_that_vanishes_and_comes_back_is_still_read() -> None:
     assert_alike(one, two)
 
 
-# -- replacements (decision records 8 and 10)
+# -- replacements (decision records 8 and 9)
 
 
 def test_author_and_readers_of_a_memory_are_told_what_replaced_it() -> None:
