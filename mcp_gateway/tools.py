@@ -84,7 +84,7 @@ _RECALL = ToolSpec(
     title="Search memories",
     description=(
         "Find the k memories nearest to a query (layer 0, where nearly everything is). Returns only node_id "
-        "and distance unless include_content is true. distance: 0 the same, under 0.4 related, over 0.7 "
+        "and distance unless include_content is true. distance: 0 the same, under 0.5 related, over 0.7 "
         "probably unrelated."
     ),
     hints=_READS,

@@ -13,10 +13,10 @@ import numpy as np
 
 from node.cell_columns import CellColumns, CellFilter, Ids
 from node.embedding import Embedder, Embedding
-from node.lexical_index import LexicalIndex
+from node.lexical_index import LexicalIndex, LexicalMatches
 from node.ranking import distance
 from node.reading import ReadPool
-from node.vector_index import VectorIndexes
+from node.vector_index import IndexKey, VectorIndexes
 from proto.ids import TenantId
 
 SEARCH_THREADS = 2
@@ -24,6 +24,8 @@ CANDIDATES = 2  # of each arm per result wanted: what one arm ranks low the othe
 CANDIDATES_MIN = 30
 
 Found = list[tuple[int, float]]
+
+_NOTHING: Ids = np.zeros(0, dtype=np.int64)
 
 
 class Retrieval:
@@ -48,57 +50,51 @@ class Retrieval:
             return []
         words = None
         if mode != "vector":
-            words = asyncio.ensure_future(self._pool.read(lambda db: self._lexical.shares(db, tenant, text)))
+            words = asyncio.ensure_future(self._pool.read(lambda db: self._lexical.match(db, tenant, text)))
         try:
             embedding = None if mode == "lexical" else await self._embedder.query(text)
-            shares = {} if words is None else await words
+            matches = None if words is None else await words
         except BaseException:
             if words is not None:
                 words.cancel()
             raise
         return await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._rank, tenant, wanted, embedding, shares, allowed, k, mode
+            self._executor, self._rank, (tenant, wanted.layer), embedding, matches, allowed, k, mode
         )
 
     def _rank(
         self,
-        tenant: TenantId,
-        wanted: CellFilter,
+        key: IndexKey,
         embedding: Embedding | None,
-        shares: dict[int, float],
+        matches: LexicalMatches | None,
         allowed: Ids | None,
         k: int,
         mode: str,
     ) -> Found:
         many = max(CANDIDATES * k, CANDIDATES_MIN)
-        lexical = self._best(tenant, wanted.layer, shares, allowed, many)
-        if embedding is None:
-            cosines = dict.fromkeys(lexical, 0.0)
+        lexical = _NOTHING if matches is None else self._best(key, matches, allowed, many)
+        dense, cosines = _NOTHING, np.zeros(0, dtype=np.float32)
+        if embedding is not None:
+            dense, cosines = self._indexes.search(key, embedding.vector, many, allowed)
+        only_lexical = lexical[~np.isin(lexical, dense)]
+        numbers = np.concatenate([dense, only_lexical])
+        if embedding is not None:
+            cosines = np.concatenate([cosines, self._indexes.cosines(key, embedding.vector, only_lexical)])
         else:
-            key = (tenant, wanted.layer)
-            ids, near = self._indexes.search(key, embedding.vector, many, allowed)
-            cosines = dict(zip(ids.tolist(), near.tolist(), strict=True))
-            missing = np.array([n for n in lexical if n not in cosines], dtype=np.int64)
-            more = self._indexes.cosines(key, embedding.vector, missing)
-            cosines.update(zip(missing.tolist(), more.tolist(), strict=True))
-        ranked = [(distance(mode, cosine, shares.get(n, 0.0)), -n) for n, cosine in cosines.items()]
-        ranked.sort()
+            cosines = np.zeros(len(numbers), dtype=np.float32)
+        shares = np.zeros(len(numbers)) if matches is None else matches.shares_of(numbers)
+        scored = zip(numbers.tolist(), cosines.tolist(), shares.tolist(), strict=True)
+        ranked = sorted((distance(mode, cosine, share), -n) for n, cosine, share in scored)
         return [(-n, d) for d, n in ranked[:k]]
 
-    def _best(
-        self, tenant: TenantId, layer: int, shares: dict[int, float], allowed: Ids | None, many: int
-    ) -> list[int]:
-        """Return the cells with the highest shares that pass the filter."""
-        if not shares:
-            return []
-        numbers = np.fromiter(shares.keys(), dtype=np.int64, count=len(shares))
-        values = np.fromiter(shares.values(), dtype=np.float64, count=len(shares))
-        passing = self._columns.numbers(tenant, layer) if allowed is None else allowed
-        places = np.searchsorted(passing, numbers).clip(max=len(passing) - 1)
-        mask = passing[places] == numbers if len(passing) else np.zeros(len(numbers), dtype=np.bool_)
-        numbers, values = numbers[mask], values[mask]
-        best = np.argsort(-values, kind="stable")[:many]
-        return [int(n) for n in numbers[best]]
+    def _best(self, key: IndexKey, matches: LexicalMatches, allowed: Ids | None, many: int) -> Ids:
+        """Return the cells with the highest shares that pass the filter, highest first."""
+        passing = self._columns.numbers(*key) if allowed is None else allowed
+        if len(passing) == 0:
+            return _NOTHING
+        places = np.searchsorted(passing, matches.rows).clip(max=len(passing) - 1)
+        best: Ids = matches.rows[passing[places] == matches.rows][:many]
+        return best
 
     async def near(self, tenant: TenantId, embedding: Embedding | None, wanted: CellFilter, k: int) -> Found:
         """Return up to k (cell_no, cosine) that pass a filter, nearest first; newest first without a vector."""

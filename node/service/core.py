@@ -34,6 +34,8 @@ from proto.messages import Reply, Request
 
 _log = structlog.get_logger(__name__)
 
+SKEWED_MS = 60_000  # no call lives so long: a clock is wrong
+
 Operation = Callable[[Call], Awaitable[Mapping[str, Any] | Reply]]
 
 
@@ -121,8 +123,13 @@ class MemoryService:
             )
 
     async def _serve(self, request: Request, args_bytes: bytes | None) -> Reply:
-        if self._context.now_ms > request.deadline_ms:
-            raise Uncertain("the call came after its deadline and was dropped.", definite=True)
+        late_ms = self._context.now_ms - request.deadline_ms
+        if late_ms > 0:
+            hint = " Compare the clocks of the two machines." if late_ms > SKEWED_MS else ""
+            raise Uncertain(
+                f"the call came {late_ms / 1000:.0f} s after its deadline and was dropped.{hint}",
+                definite=True,
+            )
         if request.method == "join_peer":
             return Reply(result=await self._members.join_peer(request))
         principal = await self._authenticate(request, args_bytes)

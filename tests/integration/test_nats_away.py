@@ -87,6 +87,19 @@ def test_what_was_stored_before_nats_came_is_on_both(pair: tuple[RunningPeer, Ru
     assert found["results"][0]["content"] == "before there was any NATS"
 
 
+def test_a_key_works_at_once_on_the_peer_that_did_not_issue_it(
+    pair: tuple[RunningPeer, RunningPeer],
+) -> None:
+    first, second = pair
+    for n in range(5):
+        issued = operator(first)("issue_key", agent=f"new-{n}")
+        newcomer = second.caller(issued["key"])
+        assert newcomer("list_beacons")["agent"] == f"new-{n}"
+    wrong = second.caller(issued["key"].replace(f"hyp_{issued['id']}", f"hyp_{'a' * len(issued['id'])}"))
+    for _ in range(2):
+        wrong.refused("list_beacons", "unauthenticated")
+
+
 @pytest.mark.parametrize("turn", range(3))
 def test_a_server_that_is_killed_and_replaced_delays_and_loses_nothing(
     nats: NatsServer, pair: tuple[RunningPeer, RunningPeer], turn: int
