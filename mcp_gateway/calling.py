@@ -30,6 +30,7 @@ AWAY_MS = 6_000  # a peer that restarts is back by then; one that is gone should
 BACKOFF_MS = 100
 BACKOFF_MAX_MS = 2_000
 GRACE_MS = 500  # a requester answers by its deadline; beyond this it is taken to hang
+PLACES_SHOWN = 6  # of a defect in a log: enough to see how it came about
 KEY_CHARS = 12  # 60 bits: a collision within one agent is less likely than a lost disk
 
 
@@ -147,7 +148,7 @@ def _explained(error: HyphaeError, in_doubt: bool, key: str | None) -> HyphaeErr
 
 
 def defect(error: BaseException) -> dict[str, str]:
-    """Return what a log may say of an unexpected exception: its type and place, never its values."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f"{PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "unknown"
-    return {"error": type(error).__name__, "where": where}
+    """Return what a log may say of an unexpected exception: its type and places, innermost first, no values."""
+    frames = traceback.extract_tb(error.__traceback__)[: -PLACES_SHOWN - 1 : -1]
+    where = " < ".join(f"{PurePath(frame.filename).name}:{frame.lineno}" for frame in frames)
+    return {"error": type(error).__name__, "where": where or "unknown"}

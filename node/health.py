@@ -79,7 +79,7 @@ class Health:
         Args:
             cluster: status of the mesh around this peer, or None without one.
         """
-        found = (self._damage, self._still_lost(writer), writer.problem)
+        found = (self._damage, self._still_lost(writer), writer.problem, writer.behind)
         out = [*self._forks, *(p for p in found if p is not None)]
         if disk.is_low(self._data_dir):
             out.append(f"the disk is nearly full: {disk.shown(self._data_dir)}; nothing more is stored")

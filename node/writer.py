@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import apsw
 import structlog
 
+from mcp_gateway.calling import defect
 from mesh.ports import Applied, Head, Segment
 from node import database
 from node.heads_file import HeadsFile, RecordedHead
@@ -82,7 +83,8 @@ class Writer:
         self._queue: queue.Queue[_Call | _Ask | None] = queue.Queue(QUEUE_CALLS)
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._heads: dict[StreamId, Head] = replica.log.heads()
-        self.problem: str | None = None
+        self.problem: str | None = None  # of the last transaction
+        self.behind: str | None = None  # of what is derived from the log, until the next start
 
     def start(self) -> None:
         self._thread.start()
@@ -208,14 +210,18 @@ class Writer:
             self._fail(batch, Corrupted(f"the log is damaged ({error}). Nothing was stored."))
             return
         except Exception as error:  # noqa: BLE001  the thread must outlive a defect in one batch
-            _log.exception("log_write_defect", calls=len(batch))
+            _log.error("log_write_defect", calls=len(batch), **defect(error))
             text = f"the log refused a batch: {type(error).__name__}. Nothing was stored."
             self._fail(batch, Internal(text, definite=True))
             return
         self.problem = self._record_head()
         self._heads = self.replica.log.heads()
         own = written.opened + [e for e in written.own if isinstance(e, Logged)]
-        self._on_commit(written.changes, own)
+        try:
+            self._on_commit(written.changes, own)
+        except Exception as error:  # noqa: BLE001  what is durable is acknowledged, and the thread lives on
+            self.behind = f"not all that is stored can be searched ({type(error).__name__}): restart the peer"
+            _log.error("after_commit_defect", **defect(error))
         self._answer(batch, written)
 
     def _record_head(self) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 
 from mcp_gateway.arguments import check
+from mcp_gateway.calling import defect
 from mcp_gateway.operations import find
 from node.principals import Principal
 from node.service.beacons import BeaconOperations
@@ -117,7 +118,7 @@ class MemoryService:
         except HyphaeError as error:
             return Reply(error=error)
         except Exception as error:  # noqa: BLE001  the peer outlives a defect in one call
-            _log.exception("call_failed", method=request.method[:40], error=type(error).__name__)
+            _log.error("call_failed", method=request.method[:40], **defect(error))
             return Reply(
                 error=Internal("a defect of the peer; details are in its log. It may have been stored.")
             )

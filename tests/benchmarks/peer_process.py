@@ -67,10 +67,10 @@ class Agent:
 
 
 @contextmanager
-def mesh(peers: int = 1) -> Iterator[Mesh]:
-    """Run a mesh in a temporary directory for the block."""
+def mesh(peers: int = 1, kept: Path | None = None) -> Iterator[Mesh]:
+    """Run a mesh for the block, in a temporary directory or in one that is kept."""
     with tempfile.TemporaryDirectory(prefix="hyphae-bench-") as name:
-        directory = Path(name)
+        directory = kept or Path(name)
         program = [str(Path(sys.executable).with_name("hyphae")), "up", "--peers", str(peers), "--json"]
         program += ["--data-dir", str(directory), "--http-port", "5900"]
         environment = {k: v for k, v in os.environ.items() if not k.startswith("HYPHAE_")}

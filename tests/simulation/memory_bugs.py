@@ -14,13 +14,14 @@ from unittest import mock
 
 import apsw
 
-from mesh.ports import Applied, Head, Segment
+from mesh.ports import Applied, Segment
 from node import draining, inbox_projection, inbox_query, matching
 from node.beacons_projection import BeaconsProjection
+from node.draining import DrainPlan
 from node.inbox_projection import Judged
 from node.inbox_query import ReaderView, Scope
 from node.matching import Beacon, Coverages, Diff, Match, Placement
-from node.readers import Reader
+from node.readers import Reader, ReaderMemory
 from node.replica import Draft, Written
 from node.sqlite_log import Logged
 from proto.ids import diff_id
@@ -70,7 +71,7 @@ class _HastySite(ReplicaSite):
 
     def start(self, seed: int) -> None:
         super().start(seed)
-        self._durable, self._durable_heads = self.backup(), self.heads()
+        self._durable = self.backup()
 
     def crash(self) -> None:
         super().crash()
@@ -93,11 +94,8 @@ class _HastySite(ReplicaSite):
         self._flush()
         return ()
 
-    def durable_heads(self) -> dict[StreamId, Head]:
-        return self._durable_heads
-
     def _flush(self) -> None:
-        self._durable, self._durable_heads = self.backup(), self.heads()
+        self._durable = self.backup()
 
     def clone(self, backup: Backup) -> ReplicaSite:
         return _HastySite(self.peer, content=backup.content, space=self.space)
@@ -205,6 +203,16 @@ def _listing_committed(*args: Any) -> list[PageListed]:
     return [event.model_copy(update={"commits": (*event.commits, event.page)}) for event in _listing(*args)]
 
 
+def _never_marked(*_args: object) -> bool:
+    """A page in doubt looks like any other."""
+    return False
+
+
+def _new_for_any_gateway(_memory: ReaderMemory, reader: Reader) -> bool:
+    """A session whose gateway says that it wrote no page was never given one, whichever gateway it is."""
+    return reader.session is not None and reader.mark != b""
+
+
 _as_judged = inbox_projection.as_judged
 
 
@@ -242,6 +250,10 @@ BUGS: dict[str, Bug] = {
     "one cursor for two sessions": Bug(process_class=_SharedCursorProcess),
     "highest seen per agent": Bug(patches=[(inbox_query, "_conditions", _conditions_by_highest_seen)]),
     "commit on send": Bug(patches=[(memory_process, "listing", _listing_committed)]),
+    "pages are never marked": Bug(patches=[(DrainPlan, "may_repeat", _never_marked)]),
+    "a session is new to a new gateway": Bug(
+        patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)]
+    ),
     "references are event ids": Bug(
         patches=[(inbox_projection, "as_judged", _as_judged_by_event)], replica_class=_ForgetfulReplica
     ),

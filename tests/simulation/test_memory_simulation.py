@@ -35,6 +35,8 @@ BREAKS = {
     "one cursor for two sessions": "G5",
     "highest seen per agent": "G5",
     "commit on send": "G5",
+    "pages are never marked": "G6",
+    "a session is new to a new gateway": "G6",
     "references are event ids": "G3",
 }
 

@@ -8,13 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from mesh.ports import Segment
+from mesh.segments import segment_of
 from node import database
 from node.inbox_projection import unpack_matches
 from node.replica import Draft, Replica
 from node.sqlite_log import Logged, read_segment
+from proto.clock import Hlc
+from proto.events import NO_HASH, SALT_BYTES, Event, seal
 from proto.ids import AgentId, BeaconId, CellId, MeshId, TenantId, agent_id, derive, tenant_id
-from proto.payloads import BeaconPlaced, BeaconWithdrawn, CellStored, Payload, SessionOpened, Vector
-from tests.support.sealed import peer
+from proto.payloads import (
+    BeaconPlaced,
+    BeaconWithdrawn,
+    CellStored,
+    Payload,
+    SessionOpened,
+    Vector,
+    encode_payload,
+)
+from tests.support.sealed import peer, stream
 
 MESH = MeshId(bytes(range(16)))
 TENANT = tenant_id(MESH, "here")
@@ -118,10 +129,10 @@ class Peer:
     def segments(self) -> list[Segment]:
         """Return everything held, one segment per stream."""
         out: list[Segment] = []
-        for stream in sorted(self.replica.log.heads()):
-            number = self.replica.log.number_of(stream)
+        for at in sorted(self.replica.log.heads()):
+            number = self.replica.log.number_of(at)
             assert number is not None
-            segment = read_segment(self.db, number, stream, 1, 2**30)
+            segment = read_segment(self.db, number, at, 1, 2**30)
             assert segment is not None
             out.append(segment)
         return out
@@ -189,3 +200,31 @@ def placing(name: str, by: str = "ann", **fields: Any) -> BeaconPlaced:
         "frontier": (),
     }
     return BeaconPlaced(**{**given, **fields})
+
+
+def foreign(*events: tuple[str, bytes], number: int = 9, wall_ms: int = START_MS) -> Segment:
+    """Return a stream of another peer, by ben, with any kinds and payloads."""
+    out: list[Event] = []
+    at, previous = stream(number), NO_HASH
+    for sequence, (kind, payload) in enumerate(events, 1):
+        clock = Hlc(wall_ms, sequence)
+        event = seal(at, sequence, clock, kind, TENANT, agent("ben"), payload, bytes(SALT_BYTES), previous)
+        out.append(event)
+        previous = event.hash
+    return segment_of(out, NO_HASH)
+
+
+def encoded(*contents: Payload) -> list[tuple[str, bytes]]:
+    """Return (kind, bytes) of payloads, for `foreign`."""
+    return [(type(p).__name__, encode_payload(p)) for p in contents]
+
+
+def assert_alike(*peers: Peer) -> None:
+    """Peers with equal streams hold equal state, and a rebuild gives it again."""
+    states = {p.replica.state_hash() for p in peers}
+    assert len(states) == 1
+    for p in peers:
+        entries = p.entries("ann"), p.entries("ben")
+        p.replica.rebuild()
+        assert (p.entries("ann"), p.entries("ben")) == entries
+        assert p.replica.state_hash() in states
