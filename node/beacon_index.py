@@ -61,6 +61,7 @@ class BeaconIndex:
 
     def __init__(self) -> None:
         self._by_id: dict[BeaconId, Beacon] = {}
+        self._by_agent: dict[AgentId, list[Beacon]] = {}
         self._matrices: dict[tuple[TenantId, str], _Matrix] = {}
         self._rows: dict[BeaconId, list[tuple[Vector, _Matrix, int]]] = {}  # by number of the vector
         self._all: dict[TenantId, list[Beacon]] = {}  # interest "*"
@@ -68,8 +69,8 @@ class BeaconIndex:
     def get(self, beacon: BeaconId) -> Beacon | None:
         return self._by_id.get(beacon)
 
-    def of_agent(self, agent: AgentId) -> list[Beacon]:
-        return [b for b in self._by_id.values() if b.agent_id == agent]
+    def of_agent(self, agent: AgentId) -> Sequence[Beacon]:
+        return self._by_agent.get(agent, ())
 
     def all(self) -> Iterator[Beacon]:
         yield from self._by_id.values()
@@ -88,6 +89,7 @@ class BeaconIndex:
         """
         if beacon.beacon not in self._by_id:
             self._by_id[beacon.beacon] = beacon
+            self._by_agent.setdefault(beacon.agent_id, []).append(beacon)
             if beacon.interest == INTEREST_IN_ALL:
                 self._all.setdefault(beacon.tenant, []).append(beacon)
         if vector is None or beacon.interest == INTEREST_IN_ALL:

@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeGuard
 
 import apsw
 import numpy as np
@@ -42,10 +43,12 @@ class DerivedState:
 
     def __init__(self, indexes: VectorIndexes, columns: CellColumns, space: str) -> None:
         self._indexes, self._columns, self._space = indexes, columns, space
+        self._dimensions = 0  # of the space; none of its vectors is indexed before `load`
         self.rebuilt = 0
 
     def load(self, db: apsw.Connection, snapshot: Path, dimensions: int) -> None:
         """Build everything from the database, taking the vectors from the snapshot as far as it covers it."""
+        self._dimensions = dimensions
         covered = self._load_snapshot(db, snapshot, dimensions)
         self._load_columns(db)
         self.rebuilt = self._load_vectors(db, covered)
@@ -56,22 +59,30 @@ class DerivedState:
 
     def take(self, changes: Changes) -> None:
         """Take over what a commit changed, before it is acknowledged: what was stored is found at once."""
-        if changes.cells:
-            groups: dict[IndexKey, list[CellChange]] = defaultdict(list)
-            rows: dict[TenantId, list[CellRow]] = defaultdict(list)
-            for cell in changes.cells:
-                rows[cell.tenant].append(_row(cell))
-                if cell.values is not None:
-                    groups[cell.tenant, cell.layer].append(cell)
-            for key, cells in groups.items():
-                replaced = [c.cell_no for c in cells if c.replaces]
-                if replaced:
-                    self._indexes.remove(key, np.array(replaced, dtype=np.int64))
-                self._add(key, [c.cell_no for c in cells], [c.values for c in cells if c.values is not None])
-            for tenant, cells_of in rows.items():
-                self._columns.put(tenant, cells_of)
+        latest = {(cell.tenant, cell.cell_no): cell for cell in changes.cells}  # one may be written twice
+        gone: dict[IndexKey, list[int]] = defaultdict(list)
+        groups: dict[IndexKey, tuple[list[int], list[Floats]]] = defaultdict(lambda: ([], []))
+        rows: dict[TenantId, list[CellRow]] = defaultdict(list)
+        for cell in latest.values():
+            key = cell.tenant, cell.layer
+            rows[cell.tenant].append(_row(cell))
+            if cell.replaces:
+                gone[key].append(cell.cell_no)
+            if self._fits(cell.values):
+                groups[key][0].append(cell.cell_no)
+                groups[key][1].append(cell.values)
+        for key, numbers in gone.items():
+            self._indexes.remove(key, np.array(numbers, dtype=np.int64))
+        for key, (numbers, values) in groups.items():
+            self._add(key, numbers, values)
+        for tenant, cells in rows.items():
+            self._columns.put(tenant, cells)
         if changes.superseded:
             self._columns.supersede(changes.superseded)
+
+    def _fits(self, values: Floats | None) -> TypeGuard[Floats]:
+        """Tell whether a vector is one of the index: another peer may call its own space by the same name."""
+        return values is not None and len(values) == self._dimensions
 
     def _add(self, key: IndexKey, numbers: list[int], values: list[Floats]) -> None:
         matrix = np.stack(values)
@@ -120,9 +131,12 @@ class DerivedState:
             payload = None if stored is None else stored.payload
             if not isinstance(payload, CellStored) or payload.vector is None:
                 continue
+            vector = unpack_vector(payload.vector)
+            if not self._fits(vector):
+                continue
             numbers, values = pending.setdefault((TenantId(tenant), layer), ([], []))
             numbers.append(cell_no)
-            values.append(unpack_vector(payload.vector))
+            values.append(vector)
             count += 1
             if len(numbers) >= LOAD_BATCH:
                 self._replace((TenantId(tenant), layer), numbers, values, covered)

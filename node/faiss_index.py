@@ -123,7 +123,7 @@ class FaissIndexes:
         finally:
             os.close(directory)
 
-    def _parts(self, stamp: bytes) -> Iterator[bytes]:
+    def _parts(self, stamp: bytes) -> Iterator[bytes | memoryview]:
         blobs: list[tuple[IndexKey, Any]] = []
         for key, held in sorted(self._of.items()):
             with held.lock:
@@ -131,7 +131,7 @@ class FaissIndexes:
         header = encode((stamp, tuple((key[0], key[1], len(blob)) for key, blob in blobs)))
         yield len(header).to_bytes(4, "big") + header
         for _, blob in blobs:
-            yield blob.tobytes()
+            yield memoryview(blob)  # a copy would cost as much memory again
 
     def load(self, path: Path, dimensions: int) -> bytes | None:
         self._of = {}

@@ -50,7 +50,7 @@ class ObservingOperations:
         }
 
     async def status(self, call: Call) -> Mapping[str, Any]:
-        """Return this peer at a glance; counts are of the caller's tenant unless it is an operator."""
+        """Return this peer at a glance; counts are of what the caller may see, of everything for an operator."""
         context, p = self._context, call.principal
         p.require("read")
         counts = await context.pool.read(lambda db: _counts(db, p, context.embedder.space))
@@ -188,16 +188,23 @@ def _visible(db: apsw.Connection, principal: Principal, cells: Sequence[bytes]) 
 def _counts(db: apsw.Connection, principal: Principal, space: str) -> dict[str, int]:
     everywhere = "operator" in principal.scopes
 
-    def count(sql: str, *parameters: str) -> int:
-        scoped = f"{sql} AND (? OR tenant_id=?)"
-        return int(database.value(db, scoped, *parameters, everywhere, principal.tenant))
+    condition, visible = ("1", []) if everywhere else principal.scope(None).condition("c")
+
+    def count(what: str, *parameters: object) -> int:
+        return int(
+            database.value(
+                db, f"SELECT count({what} AND (? OR c.tenant_id=?)", *parameters, everywhere, principal.tenant
+            )
+        )
 
     counts = {
         "members": int(database.value(db, "SELECT count(*) FROM members WHERE retired_ms IS NULL")),
-        "cells": count("SELECT count(*) FROM cells WHERE 1"),
-        "unsearchable_cells": count("SELECT count(*) FROM cells WHERE space IS NOT ?", space),
-        "beacons": count("SELECT count(DISTINCT beacon) FROM placements WHERE 1"),
-        "agents": count("SELECT count(*) FROM agents WHERE 1"),
+        "cells": count(f"*) FROM cells c WHERE {condition}", *visible),
+        "unsearchable_cells": count(
+            f"*) FROM cells c WHERE {condition} AND c.space IS NOT ?", *visible, space
+        ),
+        "beacons": count("DISTINCT beacon) FROM placements c WHERE 1"),
+        "agents": count("*) FROM agents c WHERE 1"),
     }
     if everywhere:  # what counts all tenants together would tell one of them about the others
         counts |= {

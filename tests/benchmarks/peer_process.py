@@ -58,7 +58,11 @@ class Agent:
 
     def _send(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
         payload = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        self._connection.request(method, path, payload, self._headers)
+        try:
+            self._connection.request(method, path, payload, self._headers)
+        except ConnectionError:  # the peer closes connections that were idle for long; nothing was sent
+            self._connection.close()
+            self._connection.request(method, path, payload, self._headers)
         response = self._connection.getresponse()
         answer: dict[str, Any] = json.loads(response.read() or b"{}")
         if response.status >= 300 or "error" in answer:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
@@ -244,6 +245,25 @@ class TestADirectory:
             assert "Traceback" not in said
             peer.start()
             peer.kill()
+
+
+class TestATimeZone:
+    def test_changes_nothing_about_times(self) -> None:
+        with short_directory() as root:
+            peer = RunningPeer(root, environment={"TZ": "Asia/Tokyo"})
+            try:
+                peer.start()
+                node = peer.agent()("store", content="it is nine", **FACT)["node_id"]
+                told = peer.agent()("get_node", node_id=node)["created_at"]
+                assert told.endswith("Z")
+                assert abs(datetime.now(UTC) - datetime.fromisoformat(told)) < timedelta(minutes=5)
+                assert peer.stop() == 0
+                peer.environment["TZ"] = "America/Los_Angeles"
+                peer.start()
+                assert peer.agent()("get_node", node_id=node)["created_at"] == told
+                assert len(peer.agent()("recall", query="nine", since="5m")["results"]) == 1
+            finally:
+                peer.kill()
 
 
 class TestAPort:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from tests.support.running_mesh import RunningPeer, running_peer
@@ -198,11 +199,23 @@ class TestAByteOfTheLog:
         assert said.startswith("error: corrupted: ")
         assert "log.db is no database" in said
 
+    def test_of_a_newer_version_is_refused_by_name_and_left_alone(self, peer: RunningPeer) -> None:
+        ids = store(peer, "something")
+        assert peer.stop() == 0
+        for number in (99, 1):
+            db = apsw.Connection(str(peer.directory / "log.db"))
+            db.pragma("user_version", number)
+            db.close()
+            if number == 99:
+                said = peer.refusal()
+                assert said.startswith("error: unavailable: ")
+                assert "has format 99, written by a newer version" in said
+        peer.start()
+        assert present(peer, ids) == ids
+
 
 def _flip_header(path: Path, sequence: int) -> None:
     """Change who the header of an event says to have written it, where it lies in the file."""
-    import apsw
-
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     (header,) = next(
         db.execute("SELECT header FROM events WHERE sequence=? ORDER BY local DESC", (sequence,))

@@ -117,6 +117,34 @@ class TestAnIdempotencyKey:
             return list(pool.map(one, calls))
 
 
+class TestStoring:
+    def test_two_facts_that_are_nearly_the_same_text_are_two_memories(self, agent: HttpAgent) -> None:
+        texts = ["build 41 failed", "build 42 failed", "build 42 failed"]
+        ids = [agent("store", content=t, cell_type="Fact")["node_id"] for t in texts]
+        found = agent("recall", query="which build failed", from_agents=["me"])["results"]
+        assert {r["node_id"] for r in found} == {*ids}
+        assert len({*ids}) == 3
+
+    def test_writers_and_readers_side_by_side_never_refuse_each_other(self, peer: RunningPeer) -> None:
+        keys = [peer.issue(f"side-{n}")["key"] for n in range(6)]
+
+        def work(n: int) -> list[str]:
+            agent = HttpAgent(peer.url, keys[n])
+            try:
+                calls: list[tuple[str, dict[str, Any]]]
+                if n < 2:
+                    calls = [("store", {**FACT, "content": f"{n} {i}"}) for i in range(60)]
+                else:
+                    calls = [("recall", {"query": "cache", "k": 20, "include_content": True})] * 60
+                    calls[::3] = [("diffs_since", {"since": "1h"})] * 20
+                return [agent.by_wire(method, arguments).code for method, arguments in calls]
+            finally:
+                agent.close()
+
+        with ThreadPoolExecutor(6) as pool:
+            assert {code for codes in pool.map(work, range(6)) for code in codes} == {""}
+
+
 TYPES = ("Decision", "Constraint", "Risk", "Fact")
 PROJECTS = ("billing", "web", "ops")
 TAGS = ("retry", "cache", "deploy", "auth")
