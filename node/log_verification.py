@@ -16,6 +16,9 @@ from proto.errors import ProtocolError
 from proto.events import NO_HASH, restore
 from proto.streams import Position, StreamId
 
+# Whatever a flipped bit makes SQLite believe of a value's type, its bytes are what is checked.
+BYTES = "CAST(header AS BLOB), CAST(salt AS BLOB), CAST(payload AS BLOB), CAST(hash AS BLOB)"
+
 
 @dataclass(frozen=True, slots=True)
 class BadEvent:
@@ -31,7 +34,10 @@ def verify_stream(
 ) -> BadEvent | None:
     """Walk one stream's chain over the stored bytes; return the first bad event, or None.
 
+    Events may be appended meanwhile: the walk ends at the head that is given.
+
     Args:
+        head: as the database said at some moment.
         first: where to begin; what lies before is trusted.
     """
     previous, expected = NO_HASH, first
@@ -39,9 +45,9 @@ def verify_stream(
         if first > 1:
             previous = hash_at(db, number, first - 1) or NO_HASH
         for sequence, header, salt, payload, hash_ in db.execute(
-            "SELECT sequence, header, salt, payload, hash FROM events WHERE stream_no=? AND sequence>=?"
-            " ORDER BY sequence",
-            (number, first),
+            f"SELECT sequence, {BYTES} FROM events WHERE stream_no=?"  # noqa: S608
+            " AND sequence BETWEEN ? AND ? ORDER BY sequence",
+            (number, first, head.sequence),
         ):
             if sequence != expected:
                 return BadEvent(stream, expected, f"missing; the next one held is {sequence}")
@@ -49,10 +55,17 @@ def verify_stream(
             if flaw is not None:
                 return BadEvent(stream, expected, flaw)
             previous, expected = hash_, expected + 1
+        recorded, last = _row(
+            db,
+            "SELECT head, (SELECT max(sequence) FROM events WHERE stream_no=?1) FROM streams WHERE stream_no=?1",
+            number,
+        )
     except (apsw.CorruptError, apsw.NotADBError) as error:
         return BadEvent(stream, expected, f"the database cannot be read there: {error}")
     if expected - 1 != head.sequence or previous != head.hash:
         return BadEvent(stream, expected, f"the stream ends at {expected - 1}, its head says {head.sequence}")
+    if recorded != last:
+        return BadEvent(stream, last or 1, f"the stream ends at {last}, its head says {recorded}")
     return None
 
 

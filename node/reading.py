@@ -43,7 +43,7 @@ class ReadPool:
     def _run(self, query: Callable[[apsw.Connection], T]) -> T:
         try:
             return query(self._connection())
-        except (apsw.CorruptError, apsw.NotADBError) as error:
+        except (apsw.CorruptError, apsw.NotADBError, UnicodeDecodeError) as error:
             raise database.damaged(self._path, error) from error
         except (apsw.IOError, apsw.CantOpenError) as error:
             raise Unavailable(f"the log cannot be read: {error}.") from error

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from mesh.ports import Head, Segment
-from node.log_verification import flaw_of, hash_at
+from node.log_verification import BYTES, flaw_of, hash_at
 from proto.clock import Hlc
 from proto.errors import Corrupted, ProtocolError
 from proto.events import NO_HASH, Event, restore, seal
@@ -237,7 +237,7 @@ def read_segment(
     events: list[tuple[bytes, bytes | None, bytes | None]] = []
     size = 0
     for header, salt, payload, hash_ in db.execute(
-        "SELECT header, salt, payload, hash FROM events WHERE stream_no=? AND sequence>=? ORDER BY sequence",
+        f"SELECT {BYTES} FROM events WHERE stream_no=? AND sequence>=? ORDER BY sequence",  # noqa: S608
         (number, first),
     ):
         size += len(header) + len(payload or b"") + 32
@@ -261,7 +261,7 @@ def read_all(db: apsw.Connection, *, naming: str = "", absent: bool = False) -> 
         Corrupted: an event's bytes do not fit its header.
     """
     for local, number, arrived_us, header, salt, payload, hash_ in db.execute(
-        "SELECT local, stream_no, arrived_us, header, salt, payload, hash FROM events"
+        f"SELECT local, stream_no, arrived_us, {BYTES} FROM events"  # noqa: S608
         " WHERE (instr(header, ?)=0)=? ORDER BY local",
         (naming.encode(), absent),
     ):
@@ -275,7 +275,8 @@ def read_logged(db: apsw.Connection, local: int) -> Logged:
         Corrupted: it is not there, or its bytes do not fit its hash.
     """
     row = db.execute(
-        "SELECT stream_no, arrived_us, header, salt, payload, hash FROM events WHERE local=?", (local,)
+        f"SELECT stream_no, arrived_us, {BYTES} FROM events WHERE local=?",  # noqa: S608
+        (local,),
     ).fetchone()
     if row is None:
         raise Corrupted(f"event {local} is missing from the log; run `hyphae log verify`")

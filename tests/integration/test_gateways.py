@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from node.data_directory import MeshDirectory
+from node.background import stop_holder
+from node.data_directory import MeshDirectory, PeerDirectory
 from proto import limits
 from tests.support.gateways import Gateway
 from tests.support.hyphae_command import Home, eventually
+from tests.support.nats_process import free_port
 from tests.support.places import short_directory
 from tests.support.running_mesh import RunningPeer, running_peer
 from tests.support.scripts_of_the_world import TEXTS
@@ -195,20 +197,42 @@ class TestAGatewayThatIsKilled:
 
 
 class TestAPeerThatIsKilled:
-    def test_under_a_gateway_is_found_again_and_no_store_happens_twice(self) -> None:
+    def test_and_comes_back_is_found_again_and_no_store_happens_twice(self) -> None:
+        with running_peer("--no-nats", "--http-port", str(free_port())) as peer:
+            key = peer.issue("steadfast")["key"]
+            with gateway(peer, key, HYPHAE_URL=peer.url) as editor:
+                ids = self._store_through_a_crash(editor, peer.kill, peer.start)
+                assert len(ids) == 11
+            verified(peer)
+
+    def test_and_does_not_come_back_is_started_by_the_gateway(self) -> None:
         with running_peer() as peer:
             key = peer.issue("steadfast")["key"]
-            with gateway(peer, key) as editor:
-                editor.handshake()
-                before = editor("store", content="before", **FACT)["node_id"]
-                sent = [editor.send("store", content=f"in flight {n}", **FACT) for n in range(10)]
-                peer.kill()
-                peer.start()
-                ids = {editor.result(i)["node_id"] for i in sent}
-                assert len(ids) == 10
-                found = editor("recall", query="in flight", k=100)["results"]
-                assert {r["node_id"] for r in found} == ids | {before}
+            directory = PeerDirectory(peer.directory)
+            try:
+                with gateway(peer, key) as editor:
+                    self._store_through_a_crash(editor, peer.kill, lambda: None)
+                    holder = directory.holder()
+                    assert holder is not None
+                    assert holder.pid not in {peer.pid, editor.pid}
+            finally:
+                if (holder := directory.holder()) is not None:
+                    stop_holder(directory.lock, holder)
+            peer.start()
             verified(peer)
+
+    def _store_through_a_crash(
+        self, editor: Gateway, kill: Callable[[], object], start: Callable[[], object]
+    ) -> set[str]:
+        editor.handshake()
+        ids = {editor("store", content="before", **FACT)["node_id"]}
+        sent = [editor.send("store", content=f"in flight {n}", **FACT) for n in range(10)]
+        kill()
+        start()
+        ids |= {editor.result(i)["node_id"] for i in sent}
+        found = editor("recall", query="in flight", k=100)["results"]
+        assert {r["node_id"] for r in found} == ids
+        return ids
 
 
 SECRET_TEXT = "canary-8d1f the launch code is tangerine"
