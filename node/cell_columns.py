@@ -114,6 +114,22 @@ class CellColumns:
             rows = table.rows[: table.used]
             return np.sort(rows["cell_no"][rows["layer"] == layer])
 
+    def in_layer(self, tenant: TenantId, layer: int, numbers: Ids, most: int) -> Ids:
+        """Return the first `most` of these cells that are in a layer, in their order."""
+        with self._lock:
+            table = self._tables.get(tenant)
+            if table is None:
+                return np.zeros(0, dtype=np.int64)
+            layers = table.rows["layer"]
+            found: list[int] = []
+            for number in numbers.tolist():
+                row = table.at.get(number)
+                if row is not None and layers[row] == layer:
+                    found.append(number)
+                    if len(found) == most:
+                        break
+            return np.array(found, dtype=np.int64)
+
     def passing(self, tenant: TenantId, wanted: CellFilter) -> Ids | None:
         """Return the cells that pass, int64[n] ascending, or None when every cell of the layer does."""
         with self._lock:

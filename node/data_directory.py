@@ -72,6 +72,11 @@ class PeerDirectory:
         return self.path / "peer.json"
 
     @property
+    def members(self) -> Path:
+        """`members.json`: the other members, for a peer that has lost its log."""
+        return self.path / "members.json"
+
+    @property
     def run_file(self) -> Path:
         """`run.json`: there while the peer runs."""
         return self.path / "run.json"
@@ -212,6 +217,10 @@ class MeshDirectory:
     def peers(self) -> tuple[PeerDirectory, ...]:
         """Return the peers that live below, by number."""
         return tuple(self.peer(n) for n in sorted(_peer_numbers(self.path)))
+
+    def last_number(self) -> int:
+        """Return the number of the last peer that lives below, or 0; one before it may be missing."""
+        return max(_peer_numbers(self.path), default=0)
 
     def holder(self) -> Holder | None:
         """Return the supervisor that holds this directory now, if any."""

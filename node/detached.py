@@ -12,9 +12,10 @@ from pathlib import Path
 from node.child_process import hyphae_command
 from node.data_directory import MeshDirectory, running_peers
 from node.directory_checks import check_usable
+from node.directory_lock import in_use
 from node.private_files import make_directory, read_secret
 from node.up import UpConfig, UpSummary
-from proto.errors import HyphaeError, Unavailable, rebuild
+from proto.errors import Conflict, HyphaeError, Unavailable, rebuild
 
 READY_DEADLINE_S = 180.0
 LAST_WORDS_BYTES = 4096
@@ -28,10 +29,13 @@ def start_detached(config: UpConfig) -> UpSummary:
     """
     mesh = MeshDirectory(config.directory)
     check_usable(mesh.path)
-    if mesh.holder() is None:
+    holder = mesh.holder()
+    if holder is None:
         make_directory(mesh.path)
         make_directory(mesh.logs)
         _start(config, mesh.logs / "up.log")
+    elif holder.role != "hyphae up":
+        raise Conflict(in_use(mesh.path, holder))
     elif not mesh.up_file.exists():
         raise Unavailable(f"{mesh.path} is being started or stopped by another process; try again.")
     return UpSummary(

@@ -1,6 +1,6 @@
 """Vectors in FAISS, searched exactly.  The only importer of faiss.
 
-One OpenMP thread: two pools fight over two cores (embedding and search together took 8.1 ms instead of 4.3).
+One OpenMP thread (`node/__init__.py`): two pools fight over two cores.
 A lock per index, because FAISS does not allow a search beside an addition; FAISS releases the interpreter
 meanwhile.
 """
@@ -30,7 +30,8 @@ MAGIC = b"HYVX0001"
 _SUM_BYTES = 32
 HEADER_BYTES_MAX = 1024 * 1024
 
-faiss.omp_set_num_threads(1)
+if faiss.omp_get_max_threads() != 1:  # `node` sets OMP_NUM_THREADS, unless faiss was loaded before it
+    faiss.omp_set_num_threads(1)
 
 
 class _Index:

@@ -32,6 +32,7 @@ from node.observability import Metrics
 from node.peer_config import PeerConfig
 from node.principals import KeyRing
 from node.reading import ReadPool
+from node.remembered_members import RememberedMembers
 from node.replica import Changes, Replica
 from node.retrieval import Retrieval
 from node.service.context import PeerContext
@@ -111,7 +112,9 @@ class PeerCore:
             self._heads = HeadsFile(self.directory.heads)
             self.health.compare(self._heads.recorded, self.replica.log)
             self.health.check_newest(db, self.replica.log)
-            found_mesh(self.replica, self.identity, self._secrets_dir(), now_us())
+            self._remembered = RememberedMembers(self.directory.members, self.identity.peer)
+            if not self._remembered.others:
+                found_mesh(self.replica, self.identity, self._secrets_dir(), now_us())
             current = self.replica.log.current
             self._last_hash = NO_HASH if current is None else self.replica.log.heads()[current].hash
             self.columns, self.indexes = CellColumns(), FaissIndexes()
@@ -172,7 +175,6 @@ class PeerCore:
         self._loading.cancel()
         self.embedder.close()
         await self._in_peace(self._save_snapshot)
-        await asyncio.to_thread(self.context.retrieval.close)
         await asyncio.to_thread(self.pool.close)
         await asyncio.to_thread(self.writer.stop)
 
@@ -216,13 +218,16 @@ class PeerCore:
             await asyncio.sleep(0.02)
 
     def _known_members(self) -> frozenset[PeerId]:
-        """Return the members in the log, and the inviter, from whom a newcomer learns of the others."""
+        """Return the members in the log, those remembered from a lost one, and the inviter of a newcomer."""
         inviter = self.identity.inviter
-        return self._members | ({inviter} if inviter is not None else set())
+        return self._members | self._remembered.others | ({inviter} if inviter is not None else set())
 
     def _read_members(self) -> frozenset[PeerId]:
         found = database.rows(self.replica.db, "SELECT peer FROM members WHERE retired_ms IS NULL")
-        return frozenset(PeerId(row[0]) for row in found)
+        gone = database.rows(self.replica.db, "SELECT peer FROM retirements")
+        members = frozenset(PeerId(row[0]) for row in found)
+        self._remembered.update(members, {PeerId(row[0]) for row in gone})
+        return members
 
     def _nats_urls(self) -> Sequence[str]:
         """Return where NATS is now: the file that names it, if there is one, may have changed."""

@@ -11,7 +11,7 @@ import functools
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from node.background import start_turn, stop_background_peer
@@ -72,6 +72,7 @@ class Supervisor:
         self._keeper = ProcessKeeper(note)
         self._peers: list[PeerProcess] = []
         self._ports: list[int] = []
+        self._first = 1
         self._signals = 0
         self._stop = asyncio.Event()
 
@@ -122,13 +123,15 @@ class Supervisor:
             )
             for k in range(1, len(ports) + 1)
         ]
-        runs = await self._start_first()
-        others = list(range(2, len(ports) + 1))
+        numbers = range(1, len(ports) + 1)
+        self._first = next((k for k in numbers if self._mesh.peer(k).mesh_id() is not None), 1)
+        first = await self._start_first()
+        others = [k for k in numbers if k != self._first]
         if any(self._mesh.peer(k).mesh_id() is None for k in others):
-            write_private(self._mesh.invitation, await self._invite(runs[0]) + "\n")
+            write_private(self._mesh.invitation, await self._invite(first) + "\n")
         for k in others:
             self._launch(k)
-        runs += await self._until_ready(others)
+        runs = await self._until_ready(numbers)
         remove(self._mesh.invitation)
         self._keep_up()
         summary = UpSummary(
@@ -141,17 +144,21 @@ class Supervisor:
         self._write_up_file(summary)
         on_ready(summary)
 
-    async def _start_first(self) -> list[RunFile]:
-        """Start peer-1, in the place of the background peer if there is one."""
+    async def _start_first(self) -> RunFile:
+        """Start the peer that the others follow, in the place of the background peer if there is one.
+
+        It is peer-1, or where that was lost the next that belongs to the mesh: it invites a new peer-1.
+        """
         with start_turn(self._mesh.path, TAKE_OVER_DEADLINE_S):
             if stop_background_peer(self._mesh.path):
                 self._note("stopped the peer that an editor had started in the background; taking its place")
-            self._launch(1)
-            return await self._until_ready([1])
+            self._launch(self._first)
+            (run,) = await self._until_ready([self._first])
+            return run
 
     def _launch(self, number: int) -> None:
         """Start a peer.  How it finds its mesh depends on whether it has joined already."""
-        new = number > 1 and self._mesh.peer(number).mesh_id() is None
+        new = number != self._first and self._mesh.peer(number).mesh_id() is None
         option, file = ("--join", self._mesh.invitation) if new else ("--nats-url", self._mesh.nats_peer_url)
         process = self._peers[number - 1]
         process.arguments = (
@@ -162,7 +169,7 @@ class Supervisor:
         )
         process.start()
 
-    async def _until_ready(self, numbers: list[int]) -> list[RunFile]:
+    async def _until_ready(self, numbers: Sequence[int]) -> list[RunFile]:
         """Return the run files of peers that have just been launched, once all are ready."""
         until = time.monotonic() + READY_DEADLINE_S
         while True:

@@ -78,7 +78,7 @@ def choose_ports(config: UpConfig) -> list[int]:
         Conflict: a port is taken; the message names the holder.
         Invalid: the ports would count beyond 65535.
     """
-    count = config.peers or max(1, len(MeshDirectory(config.directory).peers()))
+    count = config.peers or max(1, MeshDirectory(config.directory).last_number())
     if config.http_port == 0:
         return processes.free_ports(config.http_host, count)
     ports = list(range(config.http_port, config.http_port + count))

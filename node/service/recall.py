@@ -11,6 +11,7 @@ from mcp_gateway.moments import parse_since
 from node import database
 from node.cell_columns import CellFilter
 from node.principals import Principal
+from node.retrieval import Found
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
 from node.service.views import cell_object, load_cells, within_budget
@@ -39,14 +40,14 @@ class RecallOperations:
     async def _search(self, call: Call, layer: int) -> Mapping[str, Any]:
         p, args, context = call.principal, call.args, self._context
         p.require("read")
+        show = _show_cells if args.get("include_content", False) else _show_ids
         named = await self._by_id(call)
         if named is not None:
-            found = [named]
-        else:
-            wanted = _filter(p, args, layer, context.now_ms)
-            k, mode = args.get("k", DEFAULT_K), args.get("mode", "hybrid")
-            found = await context.retrieval.search(p.tenant, args["query"], wanted, k, mode)
-        return await self._result(call, found)
+            return self._result(call, await context.pool.read(lambda db: show(db, [named])))
+        wanted = _filter(p, args, layer, context.now_ms)
+        k, mode = args.get("k", DEFAULT_K), args.get("mode", "hybrid")
+        shown = await context.retrieval.search(p.tenant, args["query"], wanted, k, mode, show)
+        return self._result(call, shown)
 
     async def _by_id(self, call: Call) -> tuple[int, float] | None:
         """Return the cell that the query names by its id, if it does."""
@@ -61,17 +62,7 @@ class RecallOperations:
             return None  # it only looked like one: hexadecimal words and numbers are searched for
         return cell_no, 0.0
 
-    async def _result(self, call: Call, found: list[tuple[int, float]]) -> Mapping[str, Any]:
-        with_content = call.args.get("include_content", False)
-
-        def show(db: apsw.Connection) -> list[dict[str, Any]]:
-            if not with_content:
-                ids = _ids(db, [n for n, _ in found])
-                return [{"node_id": format_uuid(ids[n]), "distance": _round(d)} for n, d in found if n in ids]
-            cells = load_cells(db, [n for n, _ in found])
-            return [cell_object(cells[n], _round(d)) for n, d in found if n in cells]
-
-        shown = await self._context.pool.read(show)
+    def _result(self, call: Call, shown: list[dict[str, Any]]) -> Mapping[str, Any]:
         kept = within_budget(shown, call.args.get("max_bytes", limits.RESULT_BYTES))
         out: dict[str, Any] = {"results": kept}
         if len(kept) < len(shown):
@@ -87,6 +78,16 @@ class RecallOperations:
         if not shown:
             return "Nothing passes these filters. Widen project, cell_types, tags or since."
         return None
+
+
+def _show_ids(db: apsw.Connection, found: Found) -> list[dict[str, Any]]:
+    ids = _ids(db, [n for n, _ in found])
+    return [{"node_id": format_uuid(ids[n]), "distance": _round(d)} for n, d in found if n in ids]
+
+
+def _show_cells(db: apsw.Connection, found: Found) -> list[dict[str, Any]]:
+    cells = load_cells(db, [n for n, _ in found])
+    return [cell_object(cells[n], _round(d)) for n, d in found if n in cells]
 
 
 def _filter(p: Principal, args: Mapping[str, Any], layer: int, now_ms: int) -> CellFilter:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,6 +42,12 @@ def nothing_is_left(home: Home) -> None:
     mesh = MeshDirectory(home.data)
     left = [mesh.up_file, mesh.invitation, *(p.run_file for p in mesh.peers())]
     assert [p for p in left if p.exists()] == []
+
+
+def verified(home: Home) -> list[dict[str, Any]]:
+    """Return what `hyphae log verify` says of each peer, which is that all is well."""
+    peers: list[dict[str, Any]] = home.json("log", "verify")["peers"]
+    return peers
 
 
 class TestAMeshThatIsReady:
@@ -91,6 +99,10 @@ class TestAMeshThatIsReady:
 
     def test_a_peer_of_it_cannot_be_run_beside_it(self, mesh: Up) -> None:
         said = mesh.home.run("node", "--data-dir", str(mesh.home.data / "peer-1"), "--no-nats", code=1)
+        assert "is in use by process" in said
+
+    def test_a_peer_of_it_is_no_directory_for_another_mesh(self, mesh: Up) -> None:
+        said = mesh.home.run("up", "--detach", "--data-dir", str(mesh.home.data / "peer-1"), code=1)
         assert "is in use by process" in said
 
     def test_a_peer_of_it_is_not_stopped_alone(self, mesh: Up) -> None:
@@ -275,6 +287,39 @@ class TestWhatDies:
             _, _, err = up.stop()
             assert "peer-2 ended with exit code -9; starting it again in 0.2 s" in err
             assert "nats-server ended with exit code -9" in err
+
+    def test_the_first_peer_without_its_log_has_all_of_it_back_from_the_other(self, home: Home) -> None:
+        with running_up(home, "--peers", "2") as up:
+            home.run("store", "The cache is warmed at five in the morning", "--type", "Fact")
+            first = secrets_in(up.ready)[1:]
+            eventually(lambda: len({p["events"] for p in verified(home)}) == 1, "both peers hold it")
+            up.stop()
+        before = verified(home)[1]["events"]
+        MeshDirectory(home.data).peer(1).log.unlink()
+        with running_up(home) as up:
+            assert secrets_in(up.ready)[1:] == first
+            eventually(lambda: home.json("status")["state"] == "ok", "nothing is lost any more")
+            assert home.json("recall", "when is the cache warmed?")["results"][0]["cell_type"] == "Fact"
+            assert home.json("status")["members"] == 2
+            assert {p["events"] for p in verified(home)} == {before}
+
+    @pytest.mark.parametrize("number", [1, 2])
+    def test_a_directory_that_was_removed_is_filled_by_a_new_peer_of_the_same_mesh(
+        self, home: Home, number: int
+    ) -> None:
+        with running_up(home, "--peers", "3") as up:
+            home.run("store", "The cache is warmed at five in the morning", "--type", "Fact")
+            before = up.ready
+            eventually(lambda: len({p["events"] for p in verified(home)}) == 1, "all peers hold it")
+            up.stop()
+        gone = MeshDirectory(home.data).peer(number).path
+        shutil.rmtree(gone)
+        with running_up(home) as up:
+            assert secrets_in(up.ready)[1:] == secrets_in(before)[1:]
+            ids = [[p["peer_id"] for p in ready["peers"]] for ready in (before, up.ready)]
+            assert [k for k in (1, 2, 3) if ids[0][k - 1] != ids[1][k - 1]] == [number]
+            found = home.json("recall", "when is the cache warmed?", "--data-dir", str(gone))["results"]
+            assert [r["cell_type"] for r in found] == ["Fact"]
 
     def test_one_that_keeps_dying_stops_everything_and_is_named(self, home: Home) -> None:
         with running_up(home) as up:
