@@ -14,7 +14,7 @@ from node.data_directory import MeshDirectory, running_peers
 from node.directory_checks import check_usable
 from node.directory_lock import in_use
 from node.private_files import make_directory, read_secret
-from node.up import UpConfig, UpSummary
+from node.up import UpConfig, UpSummary, bootstrap_key
 from proto.errors import Conflict, HyphaeError, Unavailable, rebuild
 
 READY_DEADLINE_S = 180.0
@@ -42,8 +42,8 @@ def start_detached(config: UpConfig) -> UpSummary:
         mesh.path,
         running_peers(mesh.path),
         read_secret(mesh.nats_gateway_url),
-        read_secret(mesh.operator_key),
-        read_secret(mesh.agent_key),
+        bootstrap_key(mesh.operator_key),
+        bootstrap_key(mesh.agent_key),
     )
 
 

@@ -19,9 +19,9 @@ from node.child_process import PeerProcess
 from node.data_directory import MeshDirectory, RunFile
 from node.directory_checks import check_usable
 from node.directory_lock import DirectoryLock, boot_id, in_use, now_text
-from node.private_files import read_secret, remove, write_private, write_record
+from node.private_files import remove, write_private, write_record
 from node.process_keeper import Kept, ProcessKeeper
-from node.up import UpConfig, UpSummary, choose_ports
+from node.up import UpConfig, UpSummary, bootstrap_key, choose_ports
 from proto.errors import Conflict, Unavailable
 
 READY_DEADLINE_S = 90.0  # a first start loads the model from a cold disk
@@ -138,8 +138,8 @@ class Supervisor:
             self._mesh.path,
             tuple(runs),
             self._nats.gateway_url(),
-            read_secret(self._mesh.operator_key),
-            read_secret(self._mesh.agent_key),
+            bootstrap_key(self._mesh.operator_key),
+            bootstrap_key(self._mesh.agent_key),
         )
         self._write_up_file(summary)
         on_ready(summary)

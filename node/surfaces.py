@@ -17,6 +17,7 @@ import uvicorn
 
 from mcp_gateway.http_app import build_app
 from node.data_directory import PeerDirectory
+from node.http_connections import bounded, connection_limit
 from node.peer_core import PeerCore
 from node.processes import port_holder
 from node.version import version
@@ -59,7 +60,7 @@ class Surfaces:
     ) -> AsyncIterator[None]:
         """Serve both for as long as the block runs; then answer what is under way, for at most 3 s."""
         core = self._core
-        servers = []
+        servers, limit = [], connection_limit()
         for local, listening in ((False, self._tcp), (True, self._unix)):
             app = build_app(
                 core.service,
@@ -70,7 +71,7 @@ class Surfaces:
                 allowed_origins=allowed_origins,
                 version=version(),
             )
-            servers.append((_server(app), listening))
+            servers.append((_server(app, limit), listening))
         tasks = [asyncio.create_task(server.serve(sockets=[listening])) for server, listening in servers]
         try:
             await self._until_started([server for server, _ in servers], tasks)
@@ -92,12 +93,12 @@ class Surfaces:
             await asyncio.sleep(0.005)
 
 
-def _server(app: Any) -> _Server:
+def _server(app: Any, connections: int) -> _Server:
     return _Server(
         uvicorn.Config(
             app,
             loop="none",
-            http="httptools",
+            http=bounded(connections),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -15,6 +15,7 @@ from node import processes
 from node.client_config import ENTRY, GROUP, Client, stdio_entry
 from node.client_setup import hyphae_executable
 from node.data_directory import MeshDirectory, RunFile
+from node.private_files import read_secret
 from node.version import version
 from proto.errors import Conflict, Invalid
 
@@ -44,15 +45,15 @@ class UpSummary:
         directory: where everything lies.
         peers: the running peers, by number.
         nats_url: with the credentials of a gateway.
-        admin_key: the operator's bootstrap key.
-        agent_key: the first agent's bootstrap key.
+        admin_key: the operator's bootstrap key; None where its file was put elsewhere.
+        agent_key: the first agent's bootstrap key; likewise.
     """
 
     directory: Path
     peers: tuple[RunFile, ...]
     nats_url: str
-    admin_key: str
-    agent_key: str
+    admin_key: str | None
+    agent_key: str | None
 
     def peer_records(self) -> list[dict[str, str]]:
         """Return peer id and addresses of each peer."""
@@ -119,8 +120,8 @@ def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str], *, 
             f"  logs      {mesh.logs}",
             "",
             "Keys, the same at every start",
-            f"  agent     {summary.agent_key}   in {mesh.agent_key}",
-            f"  operator  {summary.admin_key}   in {mesh.operator_key}",
+            f"  agent     {_key_text(summary.agent_key, mesh.agent_key)}",
+            f"  operator  {_key_text(summary.admin_key, mesh.operator_key)}",
             "",
             "An entry for .mcp.json (Claude Code) or .cursor/mcp.json (Cursor), ready to paste:",
             "",
@@ -130,6 +131,21 @@ def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str], *, 
             + _data_dir_hint(env),
             f"Stop it with: hyphae down{_data_dir_hint(env)}" if detached else "Stop with Ctrl-C.",
         ]
+    )
+
+
+def bootstrap_key(path: Path) -> str | None:
+    """Return a bootstrap key, or None where its file was put elsewhere: the mesh runs without it.
+
+    Raises:
+        Unauthenticated: the file holds no key.
+    """
+    return read_secret(path) if path.exists() else None
+
+
+def _key_text(key: str | None, path: Path) -> str:
+    return (
+        f"{path} is not there; `hyphae key issue` makes another key" if key is None else f"{key}   in {path}"
     )
 
 

@@ -253,6 +253,15 @@ class TestStopping:
         with running_up(home) as up:
             assert home.json("status")["state"] == "ok"
 
+    def test_a_key_whose_file_was_put_elsewhere_does_not_keep_it_from_starting(self, home: Home) -> None:
+        with running_up(home) as up:
+            up.stop()
+        MeshDirectory(home.data).operator_key.unlink()
+        with running_up(home) as up:
+            assert up.ready["admin_key"] is None
+            assert "operator.key is not there" in home.run("up", "--detach", "--http-port", "0")
+            assert home.json("status")["state"] == "ok"
+
     def test_down_stops_what_runs_detached(self, home: Home) -> None:
         try:
             first = home.json("up", "--detach", "--http-port", "0")
