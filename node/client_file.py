@@ -44,7 +44,7 @@ def merge_entry(text: str | None, group: str, name: str, entry: Mapping[str, Any
         return bom + json.dumps({group: {name: entry}}, ensure_ascii=False, indent=2) + "\n"
     before = parse_object(body)
     if not isinstance(before.get(group, {}), dict):
-        raise Invalid(f'"{group}" is no object. Nothing was changed.')
+        raise Invalid(f'not as it should be: "{group}" is no object. Nothing was changed.')
     step, newline = _indent_of(body), "\r\n" if "\r\n" in body else "\n"
     root = body.index("{")
     groups = [m for m in _members(body, root) if m.name == group]

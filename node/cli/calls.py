@@ -20,7 +20,7 @@ from node.background import find_local_peer
 from node.cli.options import Place
 from node.data_directory import peers_of
 from node.locations import configured_key, plain_setting, read_settings_file
-from proto.errors import Unavailable
+from proto.errors import Invalid, Unavailable
 from proto.messages import KeyCredential, LocalUser, Request
 
 CALL_S = 30.0
@@ -53,12 +53,26 @@ class Caller:
         """Return the result of one call, made with another key if one is given.
 
         Raises:
+            Invalid: an argument is no text; nothing was sent.
             HyphaeError: what the peer, or the way to it, answered.
         """
+        _check_texts(args)
         deadline_ms = time.time_ns() // 1_000_000 + int(timeout_s * 1000)
         credential = self._credential if key is None else KeyCredential(key)
         request = Request(method, args, deadline_ms, credential, default_project=self._project)
         return dict((await self._requester.request(request)).unwrap())
+
+
+def _check_texts(args: Mapping[str, Any]) -> None:
+    """Refuse what the shell handed over as bytes that are not UTF-8, which Python keeps as half characters."""
+    for name, value in args.items():
+        for text in value if isinstance(value, (list, tuple)) else (value,):
+            try:
+                str(text).encode()
+            except UnicodeEncodeError as error:
+                raise Invalid(
+                    f"{name} is not UTF-8: character {error.start} is wrong. Nothing was sent."
+                ) from None
 
 
 def talk(

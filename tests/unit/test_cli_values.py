@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
 from node.cli import output
+from node.cli.calls import Caller
 from node.cli.key import ProjectRights, ScopeList
 from node.cli.last_page import READERS_MAX, LastPage
 from node.cli.options import Span, place, without_absent
+from proto.errors import Invalid
+from tests.support.recording_requester import RecordingRequester
+
+
+@pytest.mark.parametrize("args", [{"content": "r\udce9tries"}, {"tags": ["ok", "r\udce9tries"]}])
+def test_an_argument_of_bytes_that_are_not_utf_8_is_named_and_not_sent(args: Mapping[str, Any]) -> None:
+    (name,), nobody = args, RecordingRequester()
+    with pytest.raises(Invalid, match=f"{name} is not UTF-8: character 1 is wrong"):
+        asyncio.run(Caller(nobody, None, None).call("store", args))
+    assert nobody.asked("store") == []
 
 
 @pytest.mark.parametrize(
