@@ -76,3 +76,7 @@ def _print_result(result: dict[str, Any]) -> None:
     bad = result.get("first_bad") or {}
     where = f"sequence {bad.get('sequence')} of stream {bad.get('stream')}"
     output.print_text(f"{result['name']}: damaged. First bad: {where}: {bad.get('why')}")
+    output.print_text(
+        "The rest is served. In a mesh of several peers: stop this peer, move its log.db (and log.db-wal, log.db-shm)"
+        " aside and start it again; what the others hold comes back by itself."
+    )
