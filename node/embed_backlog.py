@@ -16,7 +16,7 @@ from typing import Final
 from node.embedding import Embedding
 from proto.errors import Overloaded
 
-CALL_TOKENS: Final = 512  # of a model call, padded: bulk within 3 % of the best batch, a query waits half of 1,024
+CALL_TOKENS: Final = 512  # of a model call, padded: bulk at the pace of the best batch, a query waits 90 ms
 SLICE_TEXTS: Final = 16  # tokenised in one step: about 1 ms
 PADDING_MAX: Final = 1.25  # padded tokens of a call over its real ones
 WAITING_CHARS: Final = 16 * 1024 * 1024  # of all texts that wait
