@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from proto.events import Event
-from proto.ids import PeerId
 from proto.messages import Reply, Request
 from proto.streams import StreamId
 
@@ -84,9 +82,3 @@ class EventLog(Protocol):
         what others hold of it.
         """
         ...
-
-
-class LiveSink(Protocol):
-    """Told of own events once they are durable."""
-
-    def committed(self, peer: PeerId, events: Sequence[Event]) -> None: ...

@@ -11,8 +11,7 @@ from typing import Any
 
 from mesh.digests import Vitals
 from mesh.engine_config import EngineConfig
-from mesh.nats_address import peer_reply_prefix
-from mesh.nats_transport import NatsTransport
+from mesh.nats_connections import peer_transport
 from mesh.ports import EventLog, Segment
 from mesh.replicator import Replicator
 from mesh.rpc_server import RpcServer
@@ -50,13 +49,7 @@ class MeshCluster:
         self._member_count = member_count
         self._vitals = vitals
         self._live, self._bulk, self._rpc = (
-            NatsTransport(
-                nats_urls,
-                inbox_prefix=peer_reply_prefix(peer),
-                echo_subject=subjects.echo(peer, use),
-                name=f"hyphae-{use}",
-            )
-            for use in ("live", "bulk", "rpc")
+            peer_transport(nats_urls, mesh, peer, use) for use in ("live", "bulk", "rpc")
         )
         self.replicator = Replicator(
             peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say, on_fork=on_fork

@@ -9,14 +9,14 @@ from dataclasses import replace
 import structlog
 
 from mesh.joining import JoinToken, ask_to_join, joining_bytes, parse_token, proof_of
-from mesh.nats_address import parse_nats_url, peer_reply_prefix
+from mesh.nats_address import parse_nats_url
+from mesh.nats_connections import peer_transport
 from mesh.nats_transport import NatsTransport
 from node.data_directory import PeerDirectory
 from node.identity import Identity, save_identity
 from node.peer_config import PeerConfig
 from proto.errors import HyphaeError, Invalid, Unavailable
 from proto.ids import MeshId
-from proto.subjects import Subjects
 
 _log = structlog.get_logger(__name__)
 
@@ -61,12 +61,7 @@ async def _join(identity: Identity, token: JoinToken) -> Identity:
         "proof": proof_of(token.secret, joining),
         "signature": identity.sign(joining),
     }
-    transport = NatsTransport(
-        token.nats_url,
-        inbox_prefix=peer_reply_prefix(identity.peer),
-        echo_subject=Subjects(token.mesh).echo(identity.peer, "join"),
-        name="hyphae-join",
-    )
+    transport = peer_transport(token.nats_url, token.mesh, identity.peer, "join")
     await transport.start()
     until = time.monotonic() + JOIN_DEADLINE_S
     try:
