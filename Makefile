@@ -9,13 +9,15 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 CLUSTER := .hyphae-cluster
 CODE := proto mesh mcp_gateway node deploy
+CLIENTS := tests/clients
+CLIENT_STAMPS := $(CLIENTS)/node_modules/.installed $(CLIENTS)/.venv-mcp1/.installed $(CLIENTS)/.venv-fastmcp/.installed
 
 # The first Python that fits, unless PYTHON names one.  Each is tried, since a name alone proves nothing.
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test check format docs up cluster down bench sim clean
+.PHONY: help setup demo test clients check format docs up cluster down bench sim clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -37,8 +39,26 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## a short real story: three peers, three agents, one crash
 	$(BIN)/python -m deploy.demo.story
 
-test: setup ## all tests
+test: setup ## all tests but those of `make clients`
 	$(BIN)/python -m pytest -q
+
+clients: setup $(CLIENT_STAMPS) ## the official MCP clients and conformance suite; needs Node.js and npm
+	$(BIN)/python -m pytest -q $(CLIENTS)
+
+$(CLIENTS)/node_modules/.installed: $(CLIENTS)/package-lock.json
+	@node -e 'process.exit(Number(process.versions.node.split(".")[0] < 20))' 2>/dev/null && npm --version >/dev/null 2>&1 || { \
+		echo "error: make clients needs Node.js 20 or newer and npm on the path: some of the clients run on it." >&2; \
+		echo "Install both and try again. make test needs neither." >&2; \
+		exit 1; }
+	@echo "Installing what $< pins into $(CLIENTS)/node_modules: half a minute, once."
+	@cd $(CLIENTS) && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+$(CLIENTS)/.venv-%/.installed: $(CLIENTS)/requirements-%.lock | $(STAMP)
+	@echo "Installing what $< pins into $(@D): half a minute, once."
+	@$(BIN)/python -m venv --clear $(@D)
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 check: setup ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
@@ -70,5 +90,6 @@ sim: setup ## run the simulation by hand; RUNS=300 SEED=0 unless given
 	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),0) --runs $(or $(RUNS),300)
 
 clean: down ## remove the environment and everything generated; data in .hyphae-cluster stays
+	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/.venv-*
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,6 +14,8 @@ from proto import limits
 CELL_TYPES = ("Decision", "Constraint", "Risk", "Pattern", "Lesson", "Fact", "Preference", "Context", "Task")
 MODES = ("hybrid", "vector", "lexical")
 ID_CHARS = 128
+ID_EXAMPLE = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
+ID_BEGINNING = ID_EXAMPLE[:8]  # of a memory: enough where it is the only one that begins so
 CURSOR_CHARS = 512
 RESULT_BYTES_MIN = 1_000
 
@@ -24,15 +26,17 @@ def name(name: str, description: str = "", **more: Any) -> ArgumentSpec:
 
 
 def identifier(name: str, description: str = "", **more: Any) -> ArgumentSpec:
+    more.setdefault("example", f'"{ID_EXAMPLE}"')
     return ArgumentSpec(name, "string", description, max_chars=ID_CHARS, **more)
 
 
-def flag(name: str, description: str = "") -> ArgumentSpec:
-    return ArgumentSpec(name, "boolean", description, example="true")
+def flag(name: str, description: str = "", *, usual: bool = False) -> ArgumentSpec:
+    """Return a flag whose example is the other value than the usual one."""
+    return ArgumentSpec(name, "boolean", description, example="false" if usual else "true")
 
 
-def share(name: str, description: str = "") -> ArgumentSpec:
-    return ArgumentSpec(name, "number", description, minimum=0, maximum=1, example="0.5")
+def share(name: str, description: str = "", example: str = "0.5") -> ArgumentSpec:
+    return ArgumentSpec(name, "number", description, minimum=0, maximum=1, example=example)
 
 
 def moment(name: str, description: str = "", **more: Any) -> ArgumentSpec:

@@ -20,17 +20,34 @@ __all__ = ["check", "format_time_us", "parse_since", "suggest"]
 
 # Words that models use for one another: the first of a group that the call knows is suggested.
 _SYNONYMS = (
-    ("k", "limit", "top_k", "topk", "n", "count", "max_results", "page_size"),
-    ("content", "text", "memory", "body", "message"),
-    ("query", "q", "text", "question", "search"),
-    ("interest", "query", "topic", "text"),
-    ("cell_type", "cell_types", "type", "types", "kind", "category"),
-    ("session_id", "session"),
-    ("since", "after", "from"),
-    ("ttl_seconds", "ttl", "expires_in"),
-    ("from_agents", "agents", "agent", "author"),
-    ("ack", "cursor", "after"),
-    ("salience", "importance", "priority"),
+    ("k", "limit", "top_k", "topk", "n", "count", "max_results", "page_size", "num_results"),
+    ("content", "text", "memory", "body", "message", "value", "fact", "note"),
+    ("query", "q", "text", "question", "search", "search_query", "prompt", "node_id", "id", "memory_id"),
+    ("interest", "query", "topic", "text", "subject", "filter"),
+    ("cell_type", "cell_types", "type", "types", "kind", "kinds", "category", "memory_type"),
+    ("idempotency_key", "id", "key", "uuid", "request_id"),
+    ("session_id", "session", "id"),
+    ("scene_id", "scene", "id"),
+    ("supersedes", "replaces", "replace", "updates", "node_id"),
+    ("derived_from", "sources", "based_on", "parents", "references", "reconciles"),
+    ("title", "name", "description", "goal", "task"),
+    ("since", "after", "from", "start", "since_time", "timestamp", "cursor", "next_since"),
+    ("skip_before", "before", "until", "older_than"),
+    ("ttl_seconds", "ttl", "expires_in", "expiry"),
+    ("from_agents", "agents", "agent", "author", "authors", "from_agent"),
+    ("ack", "cursor", "after", "page", "page_token"),
+    ("cursor", "page", "offset", "next_cursor", "page_token"),
+    ("salience", "importance", "priority", "min_salience", "weight"),
+    ("min_salience", "salience", "importance", "min_importance"),
+    ("threshold", "min_score", "similarity", "min_similarity", "distance"),
+    ("include_content", "content", "with_content", "full", "hydrate", "verbose"),
+    ("include_superseded", "include_old", "all_versions", "history"),
+    ("project", "workspace", "repo", "repository", "namespace", "scope", "project_id"),
+    ("tags", "tag", "labels", "keywords", "topics"),
+    ("max_bytes", "max_tokens", "budget", "max_chars"),
+    ("layer", "layers", "level"),
+    ("layers", "layer", "level"),
+    ("advance", "peek", "commit"),
 )
 _IDENTITY = frozenset(
     {"source_agent", "tenant_id", "tenant", "agent", "agent_id", "owner", "user_id", "user"}
@@ -63,7 +80,7 @@ def _checked(spec: CallSpec, raw: Mapping[str, Any]) -> dict[str, Any]:
     for argument in spec.required:
         if raw.get(argument.name) is None:
             choice = f"; one of {', '.join(argument.enum)}" if argument.enum else ""
-            raise Refused(f"{argument.name} is missing{choice}.", example_call(spec))
+            raise Refused(f"{argument.name} is missing{choice}.")
     checked: dict[str, Any] = {}
     for argument in spec.arguments:
         value = raw.get(argument.name)
@@ -75,13 +92,16 @@ def _checked(spec: CallSpec, raw: Mapping[str, Any]) -> dict[str, Any]:
 def _unknown(spec: CallSpec, name: Any) -> Refused:
     problem = f"{spec.name} has no argument {shown(name)[1:-1] if isinstance(name, str) else shown(name)}"
     guess = suggest(name, spec.by_name) if isinstance(name, str) else None
-    if guess is not None:
+    if name in spec.elsewhere:
+        problem += f"; {spec.elsewhere[name]}."
+    elif guess is not None:
         problem += f"; did you mean {guess}?"
     elif isinstance(name, str) and name.lower() in _IDENTITY:
         problem += ": who you are comes from your key."
     else:
         problem += "."
-    return Refused(problem, names(spec))
+    meant = spec.by_name.get(guess) if guess is not None else None
+    return Refused(f"{problem} {names(spec)}", example_call(spec, meant))
 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePath
 from typing import Any
 
-from mcp_gateway.refusals import TEXT_CHARS
+from mcp_gateway.error_texts import explained
 from mcp_gateway.specs import CallSpec
-from proto.errors import HyphaeError, Unavailable, Uncertain, rebuild
+from proto.errors import HyphaeError, Unavailable, Uncertain
 from proto.messages import Reply
 
 Door = Callable[[str, Mapping[str, Any], int], Awaitable[Reply]]
@@ -81,9 +81,9 @@ class Calls:
         if spec.name == "store":
             return await self._store(spec, args, door, deadline_ms)
         reply = await self._attempt(spec, args, door, deadline_ms)
-        if reply.error is None or not spec.stores:
+        if reply.error is None:
             return reply
-        return Reply(error=_explained(reply.error, in_doubt=not reply.error.definite, key=None))
+        return Reply(error=explained(spec, reply.error, in_doubt=not reply.error.definite))
 
     async def _store(self, spec: CallSpec, args: Mapping[str, Any], door: Door, deadline_ms: int) -> Reply:
         """Store under a key, and again under the same key while that can help."""
@@ -104,7 +104,7 @@ class Calls:
             away = error.code == "unavailable" and error.definite and error.retry_after_ms is None
             end_ms = min(deadline_ms, begun_ms + AWAY_MS) if away else deadline_ms
             if wait_ms is None or self._now_ms() + wait_ms >= end_ms:
-                return Reply(error=_explained(error, in_doubt, key))
+                return Reply(error=explained(spec, error, in_doubt=in_doubt, key=key))
             await self._sleep(wait_ms / 1000)
 
     async def _attempt(self, spec: CallSpec, args: Mapping[str, Any], door: Door, deadline_ms: int) -> Reply:
@@ -125,26 +125,6 @@ def _wait_ms(error: HyphaeError, attempt: int) -> int | None:
         return max(error.retry_after_ms, BACKOFF_MS)
     most = min(BACKOFF_MAX_MS, BACKOFF_MS << attempt)
     return most // 2 + secrets.randbelow(most // 2)  # jitter: those who failed together return apart
-
-
-def _explained(error: HyphaeError, in_doubt: bool, key: str | None) -> HyphaeError:
-    """Return the error of a store with what happened to the data and what to do, if it does not say so."""
-    if in_doubt:
-        tail = "It may have been stored."
-        if key is not None:
-            tail += f' To repeat it safely call store again with idempotency_key "{key}".'
-    elif "stored" in error.message:
-        return error
-    else:
-        tail = "Nothing was stored."
-        if error.code == "unavailable":
-            tail += " Work on; store it again later."
-        elif error.code == "overloaded":
-            tail += f" Try again in {max(1, round((error.retry_after_ms or 1000) / 1000))} s."
-    head = error.message.replace("It may have been stored.", "").replace("Nothing was stored.", "").rstrip()
-    room = TEXT_CHARS - len(error.code) - len(tail) - 3
-    head = head if len(head) <= room else f"{head[: room - 3]}..."
-    return rebuild(error.code, f"{head} {tail}", error.definite and not in_doubt, error.retry_after_ms)
 
 
 def defect(error: BaseException) -> dict[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mcp_gateway import moments
-from mcp_gateway.refusals import Refused, described, example, shown
+from mcp_gateway.refusals import Refused, described, shown
 from mcp_gateway.specs import ArgumentSpec
 
 ABSENT: Final = object()
@@ -48,7 +48,7 @@ def _string(argument: ArgumentSpec, value: Any) -> str:
 def _text(argument: ArgumentSpec, value: Any, where: str) -> str:
     """Return a text unchanged: what a user sent is kept byte for byte."""
     if not isinstance(value, str):
-        raise Refused(f"{where} is {described(value)}; give text.", example(argument))
+        raise Refused(f"{where} is {described(value)}; give text.", argument=argument)
     try:
         size = len(value.encode("utf-8"))
     except UnicodeEncodeError as error:
@@ -58,7 +58,7 @@ def _text(argument: ArgumentSpec, value: Any, where: str) -> str:
         ) from None
     if not value.strip():
         kept = "give some text" if argument.required else "leave it out or give some text"
-        raise Refused(f"{where} is {'blank' if value else 'empty'}; {kept}.", example(argument))
+        raise Refused(f"{where} is {'blank' if value else 'empty'}; {kept}.", argument=argument)
     if argument.max_bytes is not None and size > argument.max_bytes:
         raise Refused(
             f"{where} has {size} bytes; the limit is {argument.max_bytes} bytes.",
@@ -72,7 +72,7 @@ def _text(argument: ArgumentSpec, value: Any, where: str) -> str:
     if control:
         raise Refused(
             f"{where} holds a control character at {control.start()}; it must be one line of text.",
-            example(argument),
+            argument=argument,
         )
     return value
 
@@ -83,7 +83,7 @@ def _choice(argument: ArgumentSpec, value: Any, where: str) -> str:
         for allowed in argument.enum:
             if allowed.casefold() == wanted:
                 return allowed
-    raise Refused(f"{where} is {shown(value)}; one of {', '.join(argument.enum)}.", example(argument))
+    raise Refused(f"{where} is {shown(value)}; one of {', '.join(argument.enum)}.", argument=argument)
 
 
 def _moment(argument: ArgumentSpec, value: Any) -> str:
@@ -95,10 +95,10 @@ def _moment(argument: ArgumentSpec, value: Any) -> str:
         problem = moments.refusal(value.strip(), argument.name)
     else:
         problem = f"{argument.name} is {shown(value)}"
-    raise Refused(f"{problem}; {moments.FORMS}")
+    raise Refused(f"{problem}; {moments.FORMS}", argument=argument)
 
 
-def _integer(argument: ArgumentSpec, value: Any) -> int:
+def _integer(argument: ArgumentSpec, value: Any, where: str = "") -> int:
     number: int | None = None
     if isinstance(value, int) and not isinstance(value, bool):
         number = value
@@ -109,9 +109,10 @@ def _integer(argument: ArgumentSpec, value: Any) -> int:
         number = int(found[1]) if found else None
     if number is None:
         raise Refused(
-            f"{argument.name} is {shown(value)}; give a whole number, {_span(argument)}.", example(argument)
+            f"{where or argument.name} is {shown(value)}; give a whole number, {_span(argument)}.",
+            argument=argument,
         )
-    return int(_within(argument, number))
+    return int(_within(argument, number, where))
 
 
 def _number(argument: ArgumentSpec, value: Any) -> float:
@@ -122,15 +123,17 @@ def _number(argument: ArgumentSpec, value: Any) -> float:
         number = float(value)
     if number is None or (isinstance(number, float) and not math.isfinite(number)):
         raise Refused(
-            f"{argument.name} is {shown(value)}; give a number, {_span(argument)}.", example(argument)
+            f"{argument.name} is {shown(value)}; give a number, {_span(argument)}.", argument=argument
         )
     return float(_within(argument, number)) + 0.0  # no minus zero
 
 
-def _within(argument: ArgumentSpec, number: float) -> float:
+def _within(argument: ArgumentSpec, number: float, where: str = "") -> float:
     low, high = argument.minimum, argument.maximum
     if (low is not None and number < low) or (high is not None and number > high):
-        raise Refused(f"{argument.name} is {shown(number)}; allowed {_span(argument)}.", example(argument))
+        raise Refused(
+            f"{where or argument.name} is {shown(number)}; allowed {_span(argument)}.", argument=argument
+        )
     return number
 
 
@@ -143,14 +146,14 @@ def _boolean(argument: ArgumentSpec, value: Any) -> bool:
         return value
     if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
         return value.strip().lower() == "true"
-    raise Refused(f"{argument.name} is {shown(value)}; give true or false.", example(argument))
+    raise Refused(f"{argument.name} is {shown(value)}; give true or false.", argument=argument)
 
 
 def _array(argument: ArgumentSpec, value: Any) -> list[Any]:
     """Return the items of an array, also of one sent as JSON text."""
     items = _from_text(value, "[")
     if not isinstance(items, (list, tuple)):
-        raise Refused(f"{argument.name} is {described(value)}; give an array.", example(argument))
+        raise Refused(f"{argument.name} is {described(value)}; give an array.", argument=argument)
     if argument.max_items is not None and len(items) > argument.max_items:
         raise Refused(
             f"{argument.name} has {len(items)} items; the limit is {argument.max_items}.", "Give fewer."
@@ -165,7 +168,8 @@ def _strings(argument: ArgumentSpec, value: Any) -> Any:
 
 
 def _integers(argument: ArgumentSpec, value: Any) -> Any:
-    return _or_absent(argument, [_integer(argument, item) for item in _array(argument, value)])
+    where = f"an item of {argument.name}"
+    return _or_absent(argument, [_integer(argument, item, where) for item in _array(argument, value)])
 
 
 def _objects(argument: ArgumentSpec, value: Any) -> Any:
@@ -174,7 +178,7 @@ def _objects(argument: ArgumentSpec, value: Any) -> Any:
     for item in items:
         if not isinstance(item, Mapping):
             raise Refused(
-                f"an item of {argument.name} is {described(item)}; give objects.", example(argument)
+                f"an item of {argument.name} is {described(item)}; give objects.", argument=argument
             )
     return _or_absent(argument, [dict(item) for item in items])
 
@@ -182,7 +186,7 @@ def _objects(argument: ArgumentSpec, value: Any) -> Any:
 def _grants(argument: ArgumentSpec, value: Any) -> Any:
     grants = _from_text(value, "{")
     if not isinstance(grants, Mapping):
-        raise Refused(f"{argument.name} is {described(value)}; give an object.", example(argument))
+        raise Refused(f"{argument.name} is {described(value)}; give an object.", argument=argument)
     if argument.max_items is not None and len(grants) > argument.max_items:
         raise Refused(
             f"{argument.name} has {len(grants)} entries; the limit is {argument.max_items}.", "Give fewer."
@@ -200,7 +204,7 @@ def _or_absent(argument: ArgumentSpec, items: Any) -> Any:
         return items
     if argument.empty_is_absent and not argument.required:
         return ABSENT
-    raise Refused(f"{argument.name} is empty; leave it out or name at least one.", example(argument))
+    raise Refused(f"{argument.name} is empty; leave it out or name at least one.", argument=argument)
 
 
 def _from_text(value: Any, opening: str) -> Any:

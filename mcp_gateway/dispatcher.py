@@ -1,7 +1,8 @@
-"""MCP without a transport: one JSON-RPC message in, one answer out.
+"""MCP without a transport: what was asked for in, one answer out.
 
 The duty: the methods of the protocol and the mapping of tools to calls of the service.  It knows no bytes on
-a pipe, no HTTP and no key: a `Door` carries who asks.  Nothing here raises for what a caller sent.
+a pipe, no HTTP and no key: a `Door` carries who asks.  How a revision differs it reads from its row in `eras`.
+Nothing here raises for what a caller sent.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import structlog
 from mcp_gateway import arguments, eras, jsonrpc
 from mcp_gateway.calling import Calls, Door, defect
 from mcp_gateway.instructions import INSTRUCTIONS
+from mcp_gateway.intake import Asked, Call, Refusal, Together
 from mcp_gateway.refusals import TEXT_CHARS, shown
 from mcp_gateway.specs import ToolSpec
 from mcp_gateway.tools import TOOLS, descriptors
@@ -23,10 +25,10 @@ from mcp_gateway.written_pages import reader_of
 from proto.errors import TABLE, HyphaeError, Invalid
 from proto.messages import Reply
 
-BATCH_MESSAGES = 100
 BATCH_AT_ONCE = 8
 SERVER_NAME = "hyphae"
 SERVER_TITLE = "Hyphae shared memory"
+CAPABILITIES: Mapping[str, Any] = {"tools": {}}
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +39,7 @@ class Answer:
 
     Args:
         body: a JSON-RPC answer, or a list of them for a batch.
+        status: of HTTP.
         pages: (reader, page) of each inbox page in it: the caller confirms them once the bytes went out.
         asked: the service has seen who asks.
         error: what the service refused, for transports that have a status of their own.
@@ -44,126 +47,136 @@ class Answer:
     """
 
     body: Any
+    status: int = 200
     pages: tuple[tuple[str, str], ...] = ()
     asked: bool = False
     error: HyphaeError | None = None
     revision: eras.Revision | None = None
 
 
-def is_call(message: jsonrpc.Message | jsonrpc.Batch) -> bool:
-    """Tell whether answering may need the service, so that others should not wait for it."""
-    if isinstance(message, jsonrpc.Batch):
-        return any(is_call(each) for each in message.messages)
-    return isinstance(message, jsonrpc.Request) and message.method == "tools/call"
+def is_call(asked: Asked) -> bool:
+    """Tell whether answering may take time, as a call or a batch, so that others should not wait for it."""
+    return isinstance(asked, Together) or (isinstance(asked, Call) and asked.request.method == "tools/call")
 
 
-def tool_of(message: jsonrpc.Message | jsonrpc.Batch) -> ToolSpec | None:
-    """Return the tool that a message calls, if it calls one that exists."""
-    if not isinstance(message, jsonrpc.Request) or message.method != "tools/call":
+def tool_of(asked: Asked) -> ToolSpec | None:
+    """Return the tool that is called, if one is, alone, and exists."""
+    if not isinstance(asked, Call) or asked.request.method != "tools/call":
         return None
-    name = message.params.get("name")
+    name = asked.request.params.get("name")
     return TOOLS.get(name) if isinstance(name, str) else None
 
 
 class Dispatcher:
-    """Answers messages.  Stateless; one instance serves all connections at once.
+    """Answers what was asked for.  Stateless; one instance serves all connections at once.
 
     Args:
         version: of the server, as `initialize` tells it.
         calls: makes the calls to the service.
+        revisions: the table that `intake.classify` is to be given, too.
     """
 
-    def __init__(self, version: str, calls: Calls) -> None:
-        self._version = version
+    def __init__(self, version: str, calls: Calls, revisions: eras.Revisions = eras.REVISIONS) -> None:
+        self.revisions = revisions
+        self._server = {"name": SERVER_NAME, "title": SERVER_TITLE, "version": version}
         self._calls = calls
         self._methods = {
             "initialize": self._initialize,
             "ping": self._ping,
+            eras.DISCOVER: self._discover,
             "tools/list": self._tools_list,
         }
 
-    async def answer(self, message: jsonrpc.Message, door: Door) -> Answer | None:
-        """Return the answer to one message, or None for one that must not be answered."""
-        if isinstance(message, jsonrpc.Request) and message.method == "tools/call":
-            return await self._tools_call(message, door)
-        return self.answer_now(message)
+    async def answer(self, asked: Asked, door: Door) -> Answer:
+        """Return the answer; of a batch, the answers in one.  A few calls of a batch run at once."""
+        if isinstance(asked, Together):
+            turn = asyncio.Semaphore(BATCH_AT_ONCE)
 
-    def answer_now(self, message: jsonrpc.Message) -> Answer | None:
-        """Return the answer to a message that is not a `tools/call`, as `answer` does."""
-        if isinstance(message, jsonrpc.Malformed):
-            return Answer(jsonrpc.error(message.id, message.code, message.message))
-        if not isinstance(message, jsonrpc.Request):
-            return None
-        method = self._methods.get(message.method) if message.method in eras.LEGACY.methods else None
-        if method is None:
-            text = f"Method not found: {shown(message.method)[1:-1]}"
-            return Answer(jsonrpc.error(message.id, jsonrpc.METHOD_NOT_FOUND, text))
-        return method(message)
+            async def one(part: Call | Refusal) -> Answer:
+                async with turn:
+                    return await self.answer(part, door)
 
-    async def answer_all(self, batch: jsonrpc.Batch, door: Door) -> Answer | None:
-        """Return the answers to a batch in one, or None when none of it is answered.
+            return _joined(await asyncio.gather(*map(one, asked.parts)))
+        if isinstance(asked, Call) and is_call(asked):
+            return await self._tools_call(asked, door)
+        return self.answer_now(asked)
 
-        At most 100 messages; a few of them run at once.
-        """
-        if len(batch.messages) > BATCH_MESSAGES:
-            text = f"Invalid request: a batch of {len(batch.messages)}; the limit is {BATCH_MESSAGES}"
-            return Answer(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, text))
-        turn = asyncio.Semaphore(BATCH_AT_ONCE)
+    def answer_now(self, asked: Call | Refusal) -> Answer:
+        """Return the answer to what is not a `tools/call`, as `answer` does."""
+        if isinstance(asked, Refusal):
+            return Answer(asked.body, asked.status)
+        return self._methods[asked.request.method](asked)
 
-        async def one(message: jsonrpc.Message) -> Answer | None:
-            if isinstance(message, jsonrpc.Request) and message.method == "initialize":
-                text = "Invalid request: initialize must not be part of a batch"
-                return Answer(jsonrpc.error(message.id, jsonrpc.INVALID_REQUEST, text))
-            async with turn:
-                return await self.answer(message, door)
-
-        answers = [a for a in await asyncio.gather(*map(one, batch.messages)) if a is not None]
-        if not answers:
-            return None
-        return Answer(
-            [answer.body for answer in answers],
-            tuple(page for answer in answers for page in answer.pages),
-            any(answer.asked for answer in answers),
-            next((answer.error for answer in answers if answer.error is not None), None),
+    def _initialize(self, call: Call) -> Answer:
+        revision = self.revisions.negotiate(call.request.params.get("protocolVersion"))
+        agreed = self._result(
+            call,
+            {
+                "protocolVersion": revision.name,
+                "capabilities": CAPABILITIES,
+                "serverInfo": self._server,
+                "instructions": INSTRUCTIONS,
+            },
         )
+        return Answer(agreed, revision=revision)
 
-    def _initialize(self, request: jsonrpc.Request) -> Answer:
-        revision = eras.negotiate(request.params.get("protocolVersion"))
-        body = {
-            "protocolVersion": revision.name,
-            "capabilities": {"tools": {}},
-            "serverInfo": {"name": SERVER_NAME, "title": SERVER_TITLE, "version": self._version},
+    def _discover(self, call: Call) -> Answer:
+        offered = {
+            "supportedVersions": self.revisions.names,
+            "capabilities": CAPABILITIES,
             "instructions": INSTRUCTIONS,
         }
-        return Answer(jsonrpc.result(request.id, body), revision=revision)
+        return Answer(self._result(call, offered))
 
-    def _ping(self, request: jsonrpc.Request) -> Answer:
-        return Answer(jsonrpc.result(request.id, {}))
+    def _ping(self, call: Call) -> Answer:
+        return Answer(self._result(call, {}))
 
-    def _tools_list(self, request: jsonrpc.Request) -> Answer:
-        if request.params.get("cursor") is not None:  # one page holds all, so no cursor was ever given out
-            return Answer(jsonrpc.error(request.id, jsonrpc.INVALID_PARAMS, "Invalid cursor"))
-        return Answer(jsonrpc.result(request.id, {"tools": descriptors()}))
+    def _tools_list(self, call: Call) -> Answer:
+        if call.request.params.get("cursor") is not None:  # one page holds all: no cursor was ever given out
+            return _refused(call, "Invalid cursor")
+        return Answer(self._result(call, {"tools": descriptors()}))
 
-    async def _tools_call(self, request: jsonrpc.Request, door: Door) -> Answer:
-        name, raw = request.params.get("name"), request.params.get("arguments")
+    async def _tools_call(self, call: Call, door: Door) -> Answer:
+        name, raw = call.request.params.get("name"), call.request.params.get("arguments")
         if not isinstance(name, str):
-            return _invalid_params(request, "Invalid params: name must be a string")
+            return _refused(call, "Invalid params: name must be a string")
         tool = TOOLS.get(name)
         if tool is None:
-            return _invalid_params(request, f"Unknown tool: {shown(name)[1:-1]}")
+            return _refused(call, f"Unknown tool: {shown(name)[1:-1]}")
         if not isinstance(raw, dict | None):
-            return _invalid_params(request, "Invalid params: arguments must be an object")
+            return _refused(call, "Invalid params: arguments must be an object")
         try:
             args = arguments.check(tool, raw or {})
         except Invalid as invalid:
-            return Answer(jsonrpc.result(request.id, _tool_error(error_text(invalid))))
+            return Answer(self._result(call, _tool_error(error_text(invalid))))
         try:
-            reply = await self._calls.call(tool, args, door)
-            return _replied(request, reply, reader_of(args))
+            return self._replied(call, await self._calls.call(tool, args, door), reader_of(args))
         except Exception as unexpected:  # noqa: BLE001 - one call must never end the process
             _log.error("call_failed", method=tool.name, **defect(unexpected))
-            return _defect_answer(request, tool)
+            return _defect_answer(call, tool)
+
+    def _replied(self, call: Call, reply: Reply, reader: str) -> Answer:
+        """Return a reply in the envelope of `tools/call`.
+
+        Raises:
+            TypeError, ValueError: the result has no JSON form, which is a defect of the service.
+        """
+        if reply.error is not None:
+            body = service_error(call.request.id, reply.error)
+            return Answer(body, _status(call, body), asked=True, error=reply.error)
+        payload: Mapping[str, Any] = reply.result or {}
+        result = {
+            "content": [{"type": "text", "text": jsonrpc.text(payload)}],
+            "structuredContent": payload,
+            "isError": False,
+        }
+        pages = ((reader, reply.page),) if reply.page else ()
+        return Answer(self._result(call, result), pages=pages, asked=True)
+
+    def _result(self, call: Call, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a result as its revision has it."""
+        whole = call.revision.era.envelope(call.request.method, value, self._server)
+        return jsonrpc.result(call.request.id, whole)
 
 
 def error_text(error: HyphaeError) -> str:
@@ -185,34 +198,30 @@ def service_error(id: jsonrpc.Id | None, error: HyphaeError) -> dict[str, Any]:
     return jsonrpc.error(id, TABLE[error.code].rpc, error_text(error), error_data(error))
 
 
-def _replied(request: jsonrpc.Request, reply: Reply, reader: str) -> Answer:
-    """Return a reply in the envelope of `tools/call`.
-
-    Raises:
-        TypeError, ValueError: the result has no JSON form, which is a defect of the service.
-    """
-    if reply.error is not None:
-        return Answer(service_error(request.id, reply.error), asked=True, error=reply.error)
-    payload: Mapping[str, Any] = reply.result or {}
-    body = {
-        "content": [{"type": "text", "text": jsonrpc.text(payload)}],
-        "structuredContent": payload,
-        "isError": False,
-    }
-    pages = ((reader, reply.page),) if reply.page else ()
-    return Answer(jsonrpc.result(request.id, body), pages, asked=True)
-
-
 def _tool_error(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def _invalid_params(request: jsonrpc.Request, text: str) -> Answer:
-    return Answer(jsonrpc.error(request.id, jsonrpc.INVALID_PARAMS, text))
+def _joined(answers: list[Answer]) -> Answer:
+    return Answer(
+        [answer.body for answer in answers],
+        pages=tuple(page for answer in answers for page in answer.pages),
+        asked=any(answer.asked for answer in answers),
+        error=next((answer.error for answer in answers if answer.error is not None), None),
+    )
 
 
-def _defect_answer(request: jsonrpc.Request, tool: ToolSpec) -> Answer:
+def _refused(call: Call, text: str) -> Answer:
+    body = jsonrpc.error(call.request.id, jsonrpc.INVALID_PARAMS, text)
+    return Answer(body, _status(call, body))
+
+
+def _status(call: Call, body: Mapping[str, Any]) -> int:
+    return call.revision.era.status(body["error"]["code"])
+
+
+def _defect_answer(call: Call, tool: ToolSpec) -> Answer:
     doubt = "It may have been stored. " if tool.stores else ""
     text = f"internal: a defect of the server. {doubt}Its log says where; try again, or report it."
     data = {"code": "internal", "definite": False}
-    return Answer(jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, text, data), asked=True)
+    return Answer(jsonrpc.error(call.request.id, jsonrpc.INTERNAL_ERROR, text, data), asked=True)

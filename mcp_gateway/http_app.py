@@ -12,7 +12,8 @@ from typing import Any
 
 import structlog
 
-from mcp_gateway import http_rest, jsonrpc, rest
+from mcp_gateway import http_rest, jsonrpc, openapi, rest
+from mcp_gateway.body_room import BodyRoom
 from mcp_gateway.calling import Calls, defect
 from mcp_gateway.dispatcher import Dispatcher, service_error
 from mcp_gateway.http_caller import Caller, identify
@@ -24,6 +25,7 @@ from mesh.ports import Requester
 from proto.errors import Forbidden, HyphaeError, Internal, NotFound, Unauthenticated
 
 ATTEMPTS = 2  # the caller is one hop away and sees the retry hint itself; waiting here would pile up requests
+LARGE_BODY_BYTES = 64 * 1024  # of a larger body nothing is read before the key is known to be one
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _log = structlog.get_logger(__name__)
@@ -75,9 +77,11 @@ class HttpApp:
     ) -> None:
         self._requester = requester
         self._guard = guard
+        self._room = BodyRoom()
         self._ready = ready
         self._metrics = metrics
         self._local_user = local_user
+        self._version = version
         self._rest = http_rest.RestEndpoint(calls)
         mcp = McpEndpoint(Dispatcher(version, calls)).serve
         self._endpoints: dict[str, tuple[str, _Endpoint]] = {
@@ -86,16 +90,19 @@ class HttpApp:
             "/v1/request": ("POST", http_rest.serve_wire),
             "/readyz": ("GET", self._serve_ready),
             "/metrics": ("GET", self._serve_metrics),
+            "/openapi.json": ("GET", self._serve_openapi),
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI connection."""
         if scope["type"] == "http":
-            exchange = Exchange(scope, receive, send)
+            exchange = Exchange(scope, receive, send, self._room)
             try:
                 await self._serve(exchange)
             except Gone:
                 return
+            except HyphaeError as error:
+                await self._refuse(exchange, error)
             except Exception as unexpected:  # noqa: BLE001 - one request must never end the server
                 _log.error("request_failed", **defect(unexpected))
                 await self._refuse(exchange, Internal("a defect of the server; its log says where."))
@@ -128,6 +135,9 @@ class HttpApp:
         except HyphaeError as error:
             await self._refuse(exchange, error)
             return
+        if _is_large(exchange) and (refusal := await caller.refusal()) is not None:
+            await self._refuse(exchange, refusal)
+            return
         if endpoint is not None:
             await endpoint(exchange, caller)
         elif found is not None:
@@ -140,7 +150,7 @@ class HttpApp:
                 await refuse_mcp(exchange, error)
             else:
                 body = jsonrpc.encode(service_error(None, error))
-                await exchange.respond(rest.error_status(error), body)
+                await exchange.respond(rest.error_status(error), body, headers=rest.retry_after(error))
         elif exchange.path == "/v1/request":
             await http_rest.refuse_wire(exchange, error)
         else:
@@ -165,6 +175,17 @@ class HttpApp:
             await http_rest.refuse(exchange, refusal)
             return
         await exchange.respond(200, self._metrics(), METRICS_TYPE)
+
+    async def _serve_openapi(self, exchange: Exchange, caller: Caller) -> None:
+        if (refusal := await caller.refusal()) is not None:
+            await http_rest.refuse(exchange, refusal)
+            return
+        await exchange.respond(200, openapi.encoded(self._version))
+
+
+def _is_large(exchange: Exchange) -> bool:
+    announced = exchange.announced_bytes
+    return announced is None or announced > LARGE_BODY_BYTES
 
 
 async def _refuse_method(exchange: Exchange, verbs: list[str]) -> None:

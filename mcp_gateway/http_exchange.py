@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from mcp_gateway.body_room import BodyRoom
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -20,6 +22,8 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 BODY_S = 30.0
 JSON = b"application/json"
+ALWAYS: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
+"""Sent with every response: answers hold memories, and are never anything but what they say they are."""
 
 _T = TypeVar("_T")
 
@@ -43,21 +47,31 @@ class Exchange:
         scope: of an ASGI connection of type http.
         receive: as ASGI gives it.
         send: as ASGI gives it.
+        room: of bodies on this surface.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, room: BodyRoom | None = None) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]
         self._headers: list[tuple[bytes, bytes]] = list(scope["headers"])
         self._receive = receive
         self._send = send
+        self._room = room or BodyRoom()
         self._watch: asyncio.Future[Message] | None = None
         self._responded = False
 
     def header(self, name: bytes) -> list[str]:
         """Return all values of a header, given in lower case, without surrounding blanks."""
         return [value.decode("latin-1").strip() for key, value in self._headers if key == name]
+
+    @property
+    def announced_bytes(self) -> int | None:
+        """The length of the body by its header; None where only its end will tell."""
+        values = self.header(b"content-length")
+        if values and values[0].isdecimal():
+            return int(values[0][:20])
+        return None if self.header(b"transfer-encoding") else 0
 
     async def body(self, limit: int) -> bytes:
         """Return the whole body.
@@ -66,33 +80,39 @@ class Exchange:
             TooLarge: more than `limit` bytes are announced or arrive.
             TooSlow: it takes longer than 30 s.
             Gone: the client left before its end.
+            Overloaded: too much of other bodies is under way.
         """
-        announced = self.header(b"content-length")
-        if announced and announced[0].isdigit() and int(announced[0][:20]) > limit:
+        if (self.announced_bytes or 0) > limit:
             raise TooLarge
+        try:
+            async with asyncio.timeout(BODY_S):
+                return await self._gather(limit)
+        except TimeoutError:
+            raise TooSlow from None
+
+    async def _gather(self, limit: int) -> bytes:
         message = await self._receive()
-        if not message.get("more_body", False) and message["type"] == "http.request":
+        if message["type"] == "http.request" and not message.get("more_body", False):
             whole: bytes = message.get("body", b"")  # nearly always one piece
             if len(whole) > limit:
                 raise TooLarge
             return whole
+        pieces = bytearray()
+        taken = 0
         try:
-            async with asyncio.timeout(BODY_S):
-                return await self._gather(message, limit)
-        except TimeoutError:
-            raise TooSlow from None
-
-    async def _gather(self, message: Message, limit: int) -> bytes:
-        data = bytearray()
-        while True:
-            if message["type"] == "http.disconnect":
-                raise Gone
-            data += message.get("body", b"")
-            if len(data) > limit:
-                raise TooLarge
-            if not message.get("more_body", False):
-                return bytes(data)
-            message = await self._receive()
+            while message["type"] != "http.disconnect":
+                piece: bytes = message.get("body", b"")
+                self._room.take(len(piece))
+                taken += len(piece)
+                pieces += piece
+                if taken > limit:
+                    raise TooLarge
+                if not message.get("more_body", False):
+                    return bytes(pieces)
+                message = await self._receive()
+            raise Gone
+        finally:
+            self._room.give_back(taken)
 
     def watch(self) -> asyncio.Future[Message]:
         """Begin to notice the client's leaving.  Only after the body has been read."""
@@ -128,7 +148,7 @@ class Exchange:
         if self._responded:
             return False
         self._responded = True
-        start = [(b"content-length", str(len(body)).encode("ascii")), *headers]
+        start = [*ALWAYS, (b"content-length", str(len(body)).encode("ascii")), *headers]
         if body:
             start.append((b"content-type", content_type))
         try:

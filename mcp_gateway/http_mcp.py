@@ -1,7 +1,7 @@
 """`POST /mcp`: MCP over HTTP, one JSON answer per request, no session.
 
-The duty: the HTTP rules of MCP around the dispatcher: media types, the version header, statuses.  Errors of
-JSON-RPC travel at 200, because clients lose them at any other status; 400 is for what is no message.
+The duty: the HTTP rules of MCP around the dispatcher: media types, headers, and what a client's leaving means.
+What a message is and which status its answer has is decided without HTTP, in `intake` and `eras`.
 Source: MCP specification, transports, Streamable HTTP.
 """
 
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_gateway import eras, jsonrpc
+from mcp_gateway import jsonrpc
 from mcp_gateway.dispatcher import Answer, Dispatcher, service_error, tool_of
 from mcp_gateway.http_caller import Caller
 from mcp_gateway.http_exchange import Exchange, TooLarge, TooSlow
+from mcp_gateway.intake import Asked, Together, classify
+from mcp_gateway.ladder import Headers
 from proto.errors import Unauthenticated
 from proto.limits import HTTP_BODY_BYTES
 
-VERSION_HEADER = b"mcp-protocol-version"
+REPEATED_HEADERS = b"mcp-protocol-version", b"mcp-method", b"mcp-name"
 CHALLENGE = ((b"www-authenticate", b'Hyphae realm="hyphae"'),)
 
 
@@ -36,17 +38,17 @@ class McpEndpoint:
         Raises:
             Gone: the client left; there is nobody to answer.
         """
-        status, answer = await self._answer(exchange, caller)
+        answer = await self._answer(exchange, caller)
         refused = answer.error if answer is not None and answer.asked else await caller.refusal()
         if isinstance(refused, Unauthenticated):
             await refuse(exchange, refused, None if answer is None else answer.body)
             return
         if answer is None:
-            await exchange.respond(status, b"")
-        elif await exchange.respond(status, jsonrpc.encode(answer.body)):
+            await exchange.respond(202, b"")
+        elif await exchange.respond(answer.status, jsonrpc.encode(answer.body)):
             caller.confirm(page for _, page in answer.pages)
 
-    async def _answer(self, exchange: Exchange, caller: Caller) -> tuple[int, Answer | None]:
+    async def _answer(self, exchange: Exchange, caller: Caller) -> Answer | None:
         try:
             data = await exchange.body(HTTP_BODY_BYTES)
         except TooLarge:
@@ -57,29 +59,22 @@ class McpEndpoint:
             return _invalid(415, "Content-Type must be application/json")
         if not accepts_json(exchange):
             return _invalid(406, "Accept must allow application/json")
-        message = jsonrpc.parse(data)
-        values = exchange.header(VERSION_HEADER)
-        revision = eras.of_header(values)
-        if revision is None:
-            text = f"unsupported MCP-Protocol-Version; supported are {eras.supported()}"
-            return _invalid(400, text, getattr(message, "id", None))
-        if isinstance(message, jsonrpc.Batch):
-            if not revision.batches:
-                return _invalid(400, f"{revision.name} has no batches")
-            exchange.watch()
-            return _status(await self._dispatcher.answer_all(message, caller.door), 200)
-        return await self._answer_one(exchange, caller, message)
+        headers = Headers(*(exchange.header(name) for name in REPEATED_HEADERS))
+        asked = classify(jsonrpc.parse(data), self._dispatcher.revisions, headers=headers)
+        return None if asked is None else await self._carried_out(exchange, caller, asked)
 
-    async def _answer_one(
-        self, exchange: Exchange, caller: Caller, message: jsonrpc.Message
-    ) -> tuple[int, Answer | None]:
-        work = self._dispatcher.answer(message, caller.door)
-        tool = tool_of(message)
+    async def _carried_out(self, exchange: Exchange, caller: Caller, asked: Asked) -> Answer:
+        """Return the answer.  A client that leaves cancels a read; what may change something is finished.
+
+        A store that was cut off would be in doubt, and nobody would be there to be told so.
+        """
+        work = self._dispatcher.answer(asked, caller.door)
+        tool = tool_of(asked)
         if tool is not None and tool.reads:
-            return _status(await exchange.while_connected(work), 200)
-        if tool is not None and tool.name == "drain_inbox":
+            return await exchange.while_connected(work)
+        if isinstance(asked, Together) or (tool is not None and tool.name == "drain_inbox"):
             exchange.watch()  # a page counts as read only if the client was there to the end
-        return _status(await work, 400 if isinstance(message, jsonrpc.Malformed) else 200)
+        return await work
 
 
 async def refuse(exchange: Exchange, error: Unauthenticated, answer: Any = None) -> None:
@@ -107,9 +102,5 @@ def accepts_json(exchange: Exchange) -> bool:
     return False
 
 
-def _invalid(status: int, text: str, id: jsonrpc.Id | None = None) -> tuple[int, Answer]:
-    return status, Answer(jsonrpc.error(id, jsonrpc.INVALID_REQUEST, f"Invalid request: {text}"))
-
-
-def _status(answer: Answer | None, status: int) -> tuple[int, Answer | None]:
-    return (202, None) if answer is None else (status, answer)
+def _invalid(status: int, text: str) -> Answer:
+    return Answer(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, f"Invalid request: {text}"), status)

@@ -52,7 +52,7 @@ class RestEndpoint:
         if body and not is_json(exchange):
             raise _Unsupported("Content-Type must be application/json. Nothing was changed.")
         spec = route.spec
-        args = arguments.check(spec, rest.collect(found.args, exchange.query, body))
+        args = arguments.check(spec, rest.collect(found.args, exchange.query, body, spec))
         work = self._calls.call(spec, args, caller.door)
         if spec.reads:
             return await exchange.while_connected(work)

@@ -32,10 +32,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A message without id: never answered, whatever it says."""
+    """A message without id: never answered, whatever it says.
+
+    Args:
+        method: its method.
+        params: its parameters; none where they were no object.
+        sound: false for parameters that were no object; a transport with a status may say so.
+    """
 
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
+    sound: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +99,20 @@ def loads(data: bytes) -> Any:
         raise ValueError(f"byte {error.start} is not UTF-8") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"no JSON at character {error.pos}: {error.msg}") from None
+    except _NoJson:
+        raise
+    except ValueError:  # Python's own words name a function of its own
+        raise ValueError("a number has too many digits") from None
     except RecursionError:
         raise ValueError("nested too deep") from None
 
 
+class _NoJson(ValueError):
+    """A word that JSON does not have."""
+
+
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+    raise _NoJson(f"{name} is not JSON")
 
 
 def _message(value: Any) -> Message:
@@ -116,7 +131,9 @@ def _message(value: Any) -> Message:
         return Malformed(INVALID_REQUEST, "Invalid request: method must be a string", known)
     params = value.get("params")
     if "id" not in value:
-        return Notification(method, params if isinstance(params, dict) else {})
+        return Notification(
+            method, params if isinstance(params, dict) else {}, isinstance(params, dict | None)
+        )
     if known is None or not isinstance(params, dict | None):
         return Malformed(INVALID_PARAMS, "Invalid params: params must be an object", known)
     return Request(known, method, params or {})

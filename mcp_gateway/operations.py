@@ -6,7 +6,7 @@ knows no route and checks nothing itself.
 
 from __future__ import annotations
 
-from mcp_gateway.argument_kinds import identifier, name
+from mcp_gateway.argument_kinds import CURSOR_CHARS, count, identifier, name, search_arguments
 from mcp_gateway.specs import ArgumentSpec, CallSpec
 from mcp_gateway.tools import TOOLS
 from proto import limits
@@ -16,7 +16,13 @@ RIGHTS = ("r", "rw")
 INVITE_TTL_MAX_S = 7 * 24 * 3600
 TAIL_WAIT_MAX_MS = 25_000
 TAIL_ENTRIES_MAX = 1_000
+SCENES_WAIT_MAX_MS = 25_000
 POSITION_MAX = 2**53
+EXPORT_LIMIT = 100
+
+_CURSOR = ArgumentSpec("cursor", "string", "next_cursor of the page before", max_chars=CURSOR_CHARS)
+_SHOWS = frozenset({"include_content", "max_bytes"})  # how a search is shown, not what it finds
+_LAYER = ArgumentSpec("layer", "integer", "Default 0", minimum=0, maximum=2, example="0")
 
 _KEY_RIGHTS = (
     name("agent", required=True, max_chars=limits.AGENT_CHARS, example='"cursor"'),
@@ -60,11 +66,42 @@ OPERATIONS: dict[str, CallSpec] = {
                 ),
             ),
             stores=True,
+            consequence="Nothing was stored.",
+            in_doubt="Send it again if each cell has an idempotency_key; else look first with recall.",
+        ),
+        CallSpec("page_beacons", (count("limit", limits.PAGE, "Default 100"), _CURSOR), reads=True),
+        CallSpec(
+            "consolidate_scenes",
+            (
+                name("project", example='"billing"'),
+                identifier("session_id"),
+                ArgumentSpec("wait_ms", "integer", minimum=0, maximum=SCENES_WAIT_MAX_MS, example="10000"),
+            ),
         ),
         CallSpec("withdraw_beacon", (identifier("beacon_id", required=True),)),
+        CallSpec("list_sessions", (name("project", example='"billing"'),), reads=True),
+        CallSpec(
+            "explain_recall",
+            (
+                identifier("node_id", "The memory that came or did not", required=True),
+                _LAYER,
+                *(a for a in search_arguments(explained=True) if a.name not in _SHOWS),
+            ),
+            reads=True,
+        ),
+        CallSpec("explain_entry", (identifier("diff_id", required=True),), reads=True),
+        CallSpec(
+            "export",
+            (
+                name("project", "Default: every project you may read", example='"billing"'),
+                count("limit", limits.PAGE, f"Default {EXPORT_LIMIT}"),
+                _CURSOR,
+            ),
+            reads=True,
+        ),
         CallSpec("whoami", reads=True),
         CallSpec("issue_key", _KEY_RIGHTS),
-        CallSpec("list_keys", reads=True),
+        CallSpec("list_keys", (count("limit", limits.PAGE, "Default 500"), _CURSOR), reads=True),
         CallSpec("revoke_key", (identifier("id", required=True),)),
         CallSpec("rotate_key", (identifier("id", required=True),)),
         CallSpec("peers", reads=True),
@@ -86,6 +123,18 @@ OPERATIONS: dict[str, CallSpec] = {
         CallSpec("shutdown"),
     )
 }
+
+_OTHER_SCOPES = {
+    **dict.fromkeys(("store", "store_bulk", "consolidate_scenes"), "write"),
+    **dict.fromkeys(("issue_key", "list_keys", "revoke_key", "rotate_key", "peers"), "admin"),
+    **dict.fromkeys(("invite_peer", "verify_log", "shutdown"), "operator"),
+    "whoami": "",
+}
+
+
+def scope_of(method: str) -> str:
+    """Return the scope that a method needs, for documentation; "" for none.  The service itself decides."""
+    return _OTHER_SCOPES.get(method, "read")
 
 
 def find(method: str) -> CallSpec | None:

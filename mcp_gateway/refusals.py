@@ -14,7 +14,7 @@ from mcp_gateway.specs import ArgumentSpec, CallSpec
 
 TEXT_CHARS = 300
 SHOWN_CHARS = 40
-NOTHING_STORED = "Nothing was stored. "
+EXAMPLE_CHARS = 40
 
 
 class Refused(Exception):
@@ -22,21 +22,23 @@ class Refused(Exception):
 
     Args:
         problem: what is wrong with the value, as a sentence.
-        step: what to do next, as sentences.
+        step: what to do next, as sentences; empty where an example says it.
+        argument: the one at fault, for the example.
     """
 
-    def __init__(self, problem: str, step: str = "") -> None:
+    def __init__(self, problem: str, step: str = "", argument: ArgumentSpec | None = None) -> None:
         super().__init__(problem)
         self.problem = problem
         self.step = step
+        self.argument = argument
 
 
 def compose(spec: CallSpec, refused: Refused) -> str:
     """Return the whole text of a refusal, without its code word, within the limit."""
-    kept = NOTHING_STORED if spec.stores else ""
-    room = TEXT_CHARS - len("invalid: ") - len(kept) - len(refused.step) - 2
+    step = refused.step or example_call(spec, refused.argument)
+    room = TEXT_CHARS - len(f"invalid:   {spec.consequence}{step}")
     problem = refused.problem if len(refused.problem) <= room else f"{refused.problem[: room - 3]}..."
-    return f"{problem} {kept}{refused.step}".strip()
+    return f"{problem} {spec.consequence} {step}"
 
 
 def shown(value: Any) -> str:
@@ -67,18 +69,15 @@ def described(value: Any) -> str:
     return "an object" if isinstance(value, dict) else f"a value of type {type(value).__name__}"
 
 
-def example(argument: ArgumentSpec) -> str:
-    """Return an example of one argument as a sentence, or nothing."""
-    return f'Example: {{"{argument.name}": {argument.example}}}' if argument.example else ""
+def example_call(spec: CallSpec, shown: ArgumentSpec | None = None) -> str:
+    """Return a call that is accepted as it stands, as a sentence; long values are left out.
 
-
-def example_call(spec: CallSpec) -> str:
-    """Return the smallest complete call as a sentence; long values are left out."""
-    parts = [
-        f'"{argument.name}": {argument.example if 0 < len(argument.example) <= 40 else _BLANK}'
-        for argument in spec.required
-    ]
-    return f"Example: {{{', '.join(parts)}}}" if parts else ""
+    Args:
+        shown: an argument that the example gives beside the required ones, if there is an example of it.
+    """
+    given = [a for a in spec.arguments if a.required or (a is shown and a.example)]
+    parts = (f'"{a.name}": {a.example if 0 < len(a.example) <= EXAMPLE_CHARS else _BLANK}' for a in given)
+    return f"Example: {{{', '.join(parts)}}}"
 
 
 def names(spec: CallSpec) -> str:

@@ -28,12 +28,14 @@ class Route:
         verb: of HTTP.
         template: of the path; `{name}` is an argument, one segment without a colon.
         call: method of the service.
+        what: it does, as one sentence.
         body_bytes: limit of the body.
     """
 
     verb: str
     template: str
     call: str
+    what: str
     body_bytes: int = HTTP_BODY_BYTES
 
     @property
@@ -43,24 +45,42 @@ class Route:
         assert spec is not None
         return spec
 
+    @property
+    def in_path(self) -> frozenset[str]:
+        """The arguments that the path holds."""
+        return frozenset(re.findall(r"\{(\w+)\}", self.template))
+
 
 ROUTES = (
-    Route("POST", "/v1/nodes", "store"),
-    Route("POST", "/v1/nodes:bulk", "store_bulk", BULK_BODY_BYTES),
-    Route("GET", "/v1/nodes/{node_id}", "get_node"),
-    Route("POST", "/v1/recall", "recall"),
-    Route("POST", "/v1/query", "query"),
-    Route("POST", "/v1/inbox:drain", "drain_inbox"),
-    Route("GET", "/v1/beacons", "list_beacons"),
-    Route("POST", "/v1/beacons", "place_beacon"),
-    Route("DELETE", "/v1/beacons/{beacon_id}", "withdraw_beacon"),
-    Route("GET", "/v1/keys", "list_keys"),
-    Route("POST", "/v1/keys", "issue_key"),
-    Route("DELETE", "/v1/keys/{id}", "revoke_key"),
-    Route("POST", "/v1/keys/{id}:rotate", "rotate_key"),
-    Route("GET", "/v1/peers", "peers"),
-    Route("POST", "/v1/peers:invite", "invite_peer"),
-    Route("GET", "/v1/status", "status"),
+    Route("POST", "/v1/nodes", "store", "Store a memory."),
+    Route(
+        "POST", "/v1/nodes:bulk", "store_bulk", "Store up to 256 memories, each by itself.", BULK_BODY_BYTES
+    ),
+    Route("GET", "/v1/nodes/{node_id}", "get_node", "Read a whole memory with its provenance."),
+    Route("POST", "/v1/recall", "recall", "Search memories."),
+    Route("POST", "/v1/query", "query", "Search one layer."),
+    Route("GET", "/v1/sessions", "list_sessions", "List your open sessions."),
+    Route("POST", "/v1/sessions", "open_session", "Open a working session."),
+    Route("POST", "/v1/sessions/{session_id}:close", "close_session", "Close a session."),
+    Route("GET", "/v1/beacons", "page_beacons", "List your beacons."),
+    Route("POST", "/v1/beacons", "place_beacon", "Place, change or remove a standing interest."),
+    Route("DELETE", "/v1/beacons/{beacon_id}", "withdraw_beacon", "Remove a beacon."),
+    Route("POST", "/v1/inbox:drain", "drain_inbox", "Read what waits for you, page by page."),
+    Route("GET", "/v1/diffs", "diffs_since", "Read again what was delivered to you since a time."),
+    Route("GET", "/v1/scenes", "list_scenes", "List scenes, latest first."),
+    Route("GET", "/v1/scenes/{scene_id}", "get_scene", "Read a scene with its memories."),
+    Route("POST", "/v1/scenes/consolidate", "consolidate_scenes", "Group memories into scenes."),
+    Route("GET", "/v1/explain/recall", "explain_recall", "Why a search returns a memory or does not."),
+    Route("GET", "/v1/explain/inbox/{diff_id}", "explain_entry", "Why a diff is in your inbox."),
+    Route("GET", "/v1/export", "export", "Read everything that you may read, page by page."),
+    Route("GET", "/v1/whoami", "whoami", "Whom your key authenticates."),
+    Route("GET", "/v1/keys", "list_keys", "List keys, without their secrets."),
+    Route("POST", "/v1/keys", "issue_key", "Issue a key; its secret is in this answer alone."),
+    Route("DELETE", "/v1/keys/{id}", "revoke_key", "Revoke a key."),
+    Route("POST", "/v1/keys/{id}:rotate", "rotate_key", "Replace a key by one with the same rights."),
+    Route("GET", "/v1/peers", "peers", "List the members of the mesh."),
+    Route("POST", "/v1/peers:invite", "invite_peer", "Make a token with which other machines join."),
+    Route("GET", "/v1/status", "status", "Look at the peer."),
 )
 
 
@@ -98,20 +118,23 @@ def find(path: str) -> Found | None:
     return None
 
 
-def collect(path_args: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
+def collect(
+    path_args: Mapping[str, str], query: bytes, body: bytes, spec: CallSpec | None = None
+) -> dict[str, Any]:
     """Return the raw arguments of a request: of its path, its query string and its JSON body.
 
     Args:
         path_args: as `find` returned them.
         query: the query string; a name given twice becomes an array.
         body: a JSON object, or nothing.
+        spec: of the call: a name that stands for an array becomes one also where it is given once.
 
     Raises:
-        Invalid: the body is no JSON object, the query has too many fields, or one argument is given in two
-            places.
+        Invalid: the body is no JSON object, the query is no UTF-8 or has too many fields, or one argument is
+            given in two places.
     """
     args: dict[str, Any] = dict(path_args)
-    for source in (_fields(query), _object(body)):
+    for source in (_fields(query, spec), _object(body)):
         for name, value in source.items():
             if name in args:
                 raise Invalid(f"{name[:40]} is given twice: in the path or query, and again. Give it once.")
@@ -119,11 +142,15 @@ def collect(path_args: Mapping[str, str], query: bytes, body: bytes) -> dict[str
     return args
 
 
-def _fields(query: bytes) -> dict[str, Any]:
+def _fields(query: bytes, spec: CallSpec | None) -> dict[str, Any]:
     if not query:
         return {}
     try:
-        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=QUERY_FIELDS)
+        pairs = parse_qsl(
+            query.decode(), keep_blank_values=True, max_num_fields=QUERY_FIELDS, errors="strict"
+        )
+    except UnicodeDecodeError:
+        raise Invalid("the query is not UTF-8. Nothing was changed. Encode it as UTF-8.") from None
     except ValueError:
         raise Invalid(f"the query has more than {QUERY_FIELDS} fields. Give fewer.") from None
     fields: dict[str, Any] = {}
@@ -134,6 +161,10 @@ def _fields(query: bytes) -> dict[str, Any]:
             fields[name].append(value)
         else:
             fields[name] = [fields[name], value]
+    arrays = () if spec is None else [a.name for a in spec.arguments if a.kind in ("strings", "integers")]
+    for name in arrays:
+        if isinstance(one := fields.get(name), str) and not one.lstrip().startswith("["):
+            fields[name] = [one]
     return fields
 
 

@@ -6,7 +6,8 @@ The duty: the types of the two tables (`tools`, `operations`), which drive valid
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -59,13 +60,19 @@ class CallSpec:
         name: the method.
         arguments: in the order in which callers read them.
         reads: the call changes nothing, so it may be dropped when the caller is gone.
-        stores: the call makes memories, so that errors say that nothing was stored.
+        stores: the call makes memories, so that errors say whether something was stored.
+        consequence: what a refused call left behind, as a sentence.
+        elsewhere: arguments that another call takes, each with what to use, for refusals.
+        in_doubt: what to do when a call got no answer and may have had its effect, as a sentence.
     """
 
     name: str
     arguments: tuple[ArgumentSpec, ...] = ()
     reads: bool = False
     stores: bool = False
+    consequence: str = "Nothing was changed."
+    elsewhere: Mapping[str, str] = field(default_factory=dict, hash=False)
+    in_doubt: str = "Look whether it was, then call again if need be."
 
     @cached_property
     def by_name(self) -> dict[str, ArgumentSpec]:

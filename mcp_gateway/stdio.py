@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from mcp_gateway import eras, jsonrpc
+from mcp_gateway import jsonrpc
 from mcp_gateway.calling import Calls
 from mcp_gateway.dispatcher import Answer, Dispatcher, is_call, service_error
+from mcp_gateway.intake import Asked, Call, Together, classify
 from mcp_gateway.lines import Oversized
 from mcp_gateway.peer_door import PeerDoor
 from mcp_gateway.stdio_pipes import LineReader, MessageWriter, take_over
@@ -97,7 +98,7 @@ class StdioServer:
         self._pages = pages
         self._fds = read_fd, write_fd
         self._ending = ending
-        self._revision = eras.LEGACY.revisions[0]
+        self._agreed = dispatcher.revisions.agreed
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: dict[jsonrpc.Id, asyncio.Task[None]] = {}
         self._hurry = False
@@ -142,42 +143,38 @@ class StdioServer:
             self._handle(jsonrpc.parse(line))
 
     def _handle(self, message: jsonrpc.Message | jsonrpc.Batch) -> None:
-        if isinstance(message, jsonrpc.Batch) and not self._revision.batches:
-            text = f"Invalid request: {self._revision.name} has no batches"
-            self._send(Answer(jsonrpc.error(None, jsonrpc.INVALID_REQUEST, text)))
-        elif isinstance(message, jsonrpc.Batch) or is_call(message):
-            self._start(message)
-        elif isinstance(message, jsonrpc.Notification) and message.method == "notifications/cancelled":
+        if isinstance(message, jsonrpc.Notification) and message.method == "notifications/cancelled":
             self._cancel(message.params.get("requestId"))
+            return
+        asked = classify(message, self._dispatcher.revisions, agreed=self._agreed)
+        if asked is None:
+            return
+        if isinstance(asked, Together) or is_call(asked):
+            self._start(asked)
         else:
-            answer = self._dispatcher.answer_now(message)
-            if answer is not None:
-                self._revision = answer.revision or self._revision
-                self._send(answer)
+            answer = self._dispatcher.answer_now(asked)
+            self._agreed = answer.revision or self._agreed
+            self._send(answer)
 
-    def _start(self, message: jsonrpc.Message | jsonrpc.Batch) -> None:
-        id = message.id if isinstance(message, jsonrpc.Request) else None
+    def _start(self, asked: Asked) -> None:
+        id = asked.request.id if isinstance(asked, Call) else None
         if len(self._tasks) >= CALLS_AT_ONCE:
             text = f"{CALLS_AT_ONCE} calls are running already. Nothing was stored. Try again in 1 s."
             self._send(Answer(service_error(id, Overloaded(text, retry_after_ms=1000))))
             return
-        task = asyncio.get_running_loop().create_task(self._answer(message, id))
+        task = asyncio.get_running_loop().create_task(self._answer(asked, id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if id is not None:
             self._running[id] = task
 
-    async def _answer(self, message: jsonrpc.Message | jsonrpc.Batch, id: jsonrpc.Id | None) -> None:
+    async def _answer(self, asked: Asked, id: jsonrpc.Id | None) -> None:
         try:
-            if isinstance(message, jsonrpc.Batch):
-                answer = await self._dispatcher.answer_all(message, self._door)
-            else:
-                answer = await self._dispatcher.answer(message, self._door)
+            answer = await self._dispatcher.answer(asked, self._door)
         finally:
             if id is not None and self._running.get(id) is asyncio.current_task():
                 del self._running[id]  # from here on it is too late to cancel
-        if answer is not None:
-            await self._deliver(answer)
+        await self._deliver(answer)
 
     async def _deliver(self, answer: Answer) -> None:
         """Write an answer and say which pages went out with it."""

@@ -13,6 +13,7 @@ from typing import Any
 from mcp_gateway.argument_kinds import (
     CELL_TYPES,
     CURSOR_CHARS,
+    ID_BEGINNING,
     ID_CHARS,
     byte_budget,
     cell_type_filter,
@@ -46,17 +47,21 @@ _STORE = ToolSpec(
         share(
             "salience", "0.3 detail, 0.5 usual (default), 0.8 others should know, 0.95 work breaks if ignored"
         ),
-        name("project", "Default: this session's or workspace's project", example='"billing"'),
-        identifier("session_id"),
+        name("project", "Default: the session's, else this workspace's", example='"billing"'),
+        identifier("session_id", "from open_session"),
         tags(),
-        identifier("supersedes", "node_id that this replaces: hidden from recall, its readers are told"),
+        identifier(
+            "supersedes",
+            "node_id that this replaces: hidden from recall, its readers are told",
+            example=f'"{ID_BEGINNING}"',
+        ),
         ArgumentSpec(
             "derived_from",
             "strings",
             "node_ids this rests on; naming both sides of a contradiction reconciles it",
             max_items=limits.DERIVED_FROM,
             max_chars=ID_CHARS,
-            example='["6f9619ff-8b86-d011-b42d-00cf4fc964ff"]',
+            example=f'["{ID_BEGINNING}"]',
         ),
         ArgumentSpec(
             "idempotency_key",
@@ -64,17 +69,19 @@ _STORE = ToolSpec(
             "Only to repeat a store whose outcome was uncertain; the error names it",
             max_chars=limits.IDEMPOTENCY_KEY_CHARS,
             form="name",
+            example='"k7f3a9"',
         ),
     ),
     stores=True,
     title="Store a memory",
     description=(
-        "Store a memory cell. It is kept and delivered to every agent whose beacon it matches. One "
-        "self-contained statement with its reason, best under 1500 characters (limit 65536 bytes); never "
+        "Store a memory cell; the server embeds it and delivers it to every agent whose beacon it matches. "
+        "One self-contained statement with its reason, best under 1500 characters (limit 65536 bytes); never "
         'secrets. All who may read the project can read it; project "private" is only yours. To correct an '
-        "old memory pass supersedes instead of storing beside it."
+        "old memory pass supersedes instead of storing beside it. Returns its node_id."
     ),
     hints=_CHANGES,
+    consequence="Nothing was stored.",
 )
 
 _RECALL = ToolSpec(
@@ -83,11 +90,13 @@ _RECALL = ToolSpec(
     reads=True,
     title="Search memories",
     description=(
-        "Find the k memories nearest to a query (layer 0, where nearly everything is). Returns only node_id "
-        "and distance unless include_content is true. distance: 0 the same, under 0.5 related, over 0.7 "
-        "probably unrelated."
+        "Find the k nearest memory cells to a query on layer 0, where nearly everything is. Returns only "
+        "node_id and distance unless include_content is true. distance: 0 the same, under 0.5 related, over "
+        "0.7 probably unrelated. To read one memory whole, pass its node_id as query."
     ),
     hints=_READS,
+    consequence="Nothing was searched.",
+    elsewhere={"layer": "query searches a layer"},
 )
 
 _QUERY = ToolSpec(
@@ -104,32 +113,40 @@ _QUERY = ToolSpec(
         "are on layer 0: look for them with recall and cell_types."
     ),
     hints=_READS,
+    consequence="Nothing was searched.",
 )
 
 _OPEN_SESSION = ToolSpec(
     "open_session",
     (
         name("project", "Default: this workspace's project", example='"billing"'),
-        name("title", "What you are working on", max_chars=limits.TITLE_CHARS),
+        name(
+            "title", "What you are working on", max_chars=limits.TITLE_CHARS, example='"retries of payments"'
+        ),
     ),
     title="Open a session",
     description=(
         "Open a working session in a project. Memories stored with its session_id belong together, and "
         "drain_inbox with it keeps a place of its own. The answer also lists your sessions still open there "
-        "(after a loss of context go on with one of them) and how much waits in your inbox."
+        "(open_sessions: after a loss of context go on with one of them and close this one) and how much "
+        "waits in your inbox (unread: drain_inbox reads it)."
     ),
     hints=_CHANGES,
+    consequence="Nothing was opened.",
+    in_doubt="Call open_session again: its open_sessions shows whether one was opened.",
 )
 
 _CLOSE_SESSION = ToolSpec(
     "close_session",
-    (identifier("session_id", required=True),),
+    (identifier("session_id", "from open_session", required=True),),
     title="Close a session",
     description=(
         "Close a session by id when its work is done. Closing twice changes nothing; a session idle for "
         "24 h closes itself."
     ),
     hints=_SETTLES,
+    consequence="Nothing was closed.",
+    in_doubt="Call close_session again: closing twice changes nothing.",
 )
 
 _PLACE_BEACON = ToolSpec(
@@ -143,7 +160,7 @@ _PLACE_BEACON = ToolSpec(
             max_bytes=limits.INTEREST_BYTES,
             example='"payment retries"',
         ),
-        share("threshold", "leave out unless the inbox is too noisy (raise) or too quiet (lower)"),
+        share("threshold", "leave out unless the inbox is too noisy (raise) or too quiet (lower)", "0.4"),
         name("project", "Default: every project you may read", example='"billing"'),
         cell_type_filter(),
         ArgumentSpec("layers", "integers", minimum=0, maximum=2, max_items=3, example="[0]"),
@@ -151,7 +168,7 @@ _PLACE_BEACON = ToolSpec(
         ArgumentSpec(
             "ttl_seconds",
             "integer",
-            "Default 30 days, renewed when you read your inbox",
+            "Default 30 days, renewed when you drain your inbox; 0 removes",
             minimum=0,
             maximum=limits.BEACON_TTL_MAX_S,
             example="86400",
@@ -162,19 +179,22 @@ _PLACE_BEACON = ToolSpec(
     title="Place a beacon",
     description=(
         "Place a standing interest: from now on matching memories of other agents arrive in your inbox "
-        "unasked. Write it like a search query, one subject each. The answer says how many existing "
-        "memories it would have matched. Same interest, project and filters again changes it; ttl_seconds "
-        "0 removes it."
+        "unasked (read it with drain_inbox). Write it like a search query, one subject each. would_match "
+        "says how many existing memories it would have matched: those do not arrive, recall finds them. "
+        "Same interest, project and filters again changes it; ttl_seconds 0 removes it."
     ),
     hints=_SETTLES,
+    consequence="Nothing was placed.",
+    in_doubt="Call place_beacon again with the same arguments: it stays one beacon.",
 )
 
 _LIST_BEACONS = ToolSpec(
     "list_beacons",
     reads=True,
     title="List beacons",
-    description="List the beacons you own, what waits for each and when it expires.",
+    description="List the beacons you own, how many unread entries wait for each and when it expires.",
     hints=_READS,
+    consequence="Nothing was read.",
 )
 
 _DIFFS_SINCE = ToolSpec(
@@ -183,25 +203,27 @@ _DIFFS_SINCE = ToolSpec(
         moment("since", "RFC 3339 time, a span such as 24h, or next_since of the page before", required=True),
         count("limit", limits.PAGE, "Default 20"),
         name("project", example='"billing"'),
-        flag("include_content", "Default true"),
+        flag("include_content", "Default true", usual=True),
         byte_budget("Default 20000"),
     ),
     reads=True,
     title="Read diffs again",
     description=(
-        "Drain the diffs delivered to you since a time, without moving your place in the inbox: to read "
-        "again what you lost."
+        "Drain the diffs delivered to you since a time, oldest first, without moving your place in the "
+        "inbox: to read again what you lost. While has_more is true call again with since = next_since."
     ),
     hints=_READS,
+    consequence="Nothing was read.",
 )
 
 _GET_SCENE = ToolSpec(
     "get_scene",
-    (identifier("scene_id", required=True),),
+    (identifier("scene_id", "from list_scenes", required=True),),
     reads=True,
     title="Get a scene",
     description="Fetch one scene by id: a group of related memories with its summary.",
     hints=_READS,
+    consequence="Nothing was read.",
 )
 
 _LIST_SCENES = ToolSpec(
@@ -213,8 +235,9 @@ _LIST_SCENES = ToolSpec(
     ),
     reads=True,
     title="List scenes",
-    description="List the scenes you may read, latest first.",
+    description="List the scenes in your read scope, latest first: what the project is about at a glance.",
     hints=_READS,
+    consequence="Nothing was read.",
 )
 
 _DRAIN_INBOX = ToolSpec(
@@ -224,8 +247,8 @@ _DRAIN_INBOX = ToolSpec(
         identifier("session_id", "Use this session's own place; give it when several run under your key"),
         name("project", "Only this project; the rest stays unread", example='"billing"'),
         ArgumentSpec("ack", "string", "cursor of the page you have read", max_chars=CURSOR_CHARS),
-        flag("advance", "false only looks (default true)"),
-        flag("include_content", "Default true"),
+        flag("advance", "false only looks (default true)", usual=True),
+        flag("include_content", "Default true", usual=True),
         moment("skip_before", "Give up entries older than this (time or span), for a huge backlog"),
         byte_budget("Default 20000"),
     ),
@@ -236,6 +259,9 @@ _DRAIN_INBOX = ToolSpec(
         "0. A page counts as read at your next call; pass its cursor as ack to be exact."
     ),
     hints=_CHANGES,
+    consequence="Your place in the inbox is unchanged.",
+    elsewhere={"since": "diffs_since reads again from a time"},
+    in_doubt="Call drain_inbox again: a page that you did not get is listed again.",
 )
 
 TOOLS: dict[str, ToolSpec] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import time
 from dataclasses import dataclass
 from typing import Final
@@ -64,7 +65,9 @@ def parse_target(text: str) -> HttpTarget:
     proper = parts.scheme in ("http", "https") and parts.hostname and port != -1 and _PLAIN.fullmatch(text)
     if not proper or parts.username is not None or parts.query or parts.fragment:
         shown = text.rpartition("@")[2][:80]
-        raise Invalid(f'"{shown}" is no address of a peer; give http://host:port or the path of its socket.')
+        raise Invalid(
+            f'"{shown}" is no address of a peer; give http://host:port, https://host or the path of its socket.'
+        )
     shown = f"{parts.scheme}://{parts.netloc}"
     host = parts.hostname or ""
     return HttpTarget(
@@ -109,8 +112,12 @@ class HttpConnection:
         self._used_s = time.monotonic()
 
     @classmethod
-    async def open(cls, target: HttpTarget) -> HttpConnection:
+    async def open(cls, target: HttpTarget, tls: ssl.SSLContext | None = None) -> HttpConnection:
         """Connect.
+
+        Args:
+            target: where to.
+            tls: needed where the target wants it.
 
         Raises:
             OSError: nobody listens there, or TLS failed; nothing was sent.
@@ -118,7 +125,8 @@ class HttpConnection:
         if target.socket:
             reader, writer = await asyncio.open_unix_connection(target.socket)
         else:
-            reader, writer = await asyncio.open_connection(target.host, target.port, ssl=target.tls or None)
+            tls = tls if target.tls else None
+            reader, writer = await asyncio.open_connection(target.host, target.port, ssl=tls)
         return cls(target, reader, writer)
 
     @property

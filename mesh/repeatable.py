@@ -10,6 +10,7 @@ from proto.messages import Request
 READS: Final = frozenset(
     {"recall", "query", "list_beacons", "diffs_since", "get_scene", "list_scenes"}
     | {"get_node", "whoami", "list_keys", "peers", "status", "tail", "verify_log"}
+    | {"list_sessions", "page_beacons", "explain_recall", "explain_entry", "export"}
 )
 _SAME_AGAIN: Final = frozenset({"close_session", "place_beacon", "withdraw_beacon"})
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from mesh.client_tls import client_context, what_failed
 from mesh.http_connection import Answer, ConnectionLost, HttpConnection, parse_target
 from mesh.repeatable import is_repeatable
 from proto.errors import (
@@ -47,14 +49,24 @@ class HttpRequester:
     Args:
         target: `http://host:port`, `https://...`, or the path of a Unix socket.
         key: sent as `x-hyphae-key`; a key in the credential of a request goes before it.
+        ca: for https, file of the certificates that alone are trusted; None for those of the system.
         now_ms: wall clock, ms since 1970.
 
     Raises:
         Invalid: the target is none, or the key holds what cannot be sent.
     """
 
-    def __init__(self, target: str, key: str | None = None, *, now_ms: Callable[[], int] = _wall_ms) -> None:
+    def __init__(
+        self,
+        target: str,
+        key: str | None = None,
+        *,
+        ca: str | None = None,
+        now_ms: Callable[[], int] = _wall_ms,
+    ) -> None:
         self._target = parse_target(target)
+        self._ca = ca
+        self._tls: ssl.SSLContext | None = None
         self._key = None if key is None else _sendable(key)
         self._now_ms = now_ms
         self._idle: list[HttpConnection] = []
@@ -129,8 +141,13 @@ class HttpRequester:
     async def _open(self) -> HttpConnection:
         if self._closed:
             raise Unavailable("this requester is closed; nothing was sent.")
+        if self._target.tls and self._tls is None:
+            self._tls = client_context(self._ca)
         try:
-            return await HttpConnection.open(self._target)
+            return await HttpConnection.open(self._target, self._tls)
+        except ssl.SSLError as error:
+            text = what_failed(error, self._target.shown, self._target.host, self._ca)
+            raise Unavailable(text) from error
         except OSError as error:
             raise Unavailable(
                 f"no peer could be reached at {self._target.shown} ({type(error).__name__}). Is it running?"

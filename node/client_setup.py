@@ -127,7 +127,8 @@ def server_environment(where: Mapping[str, str | None], key_file: Path, config: 
     """Return the variables that the client's server needs to find the same peer and key as this process.
 
     Args:
-        where: `data`, the data directory; `url` of a distant peer or None; `project` of its calls or None.
+        where: `data`, the data directory; `url` of a distant peer or None, and then `tls_ca`, the file of its
+            certificate authority, or None; `project` of its calls or None.
         key_file: the client's key.
         config: the configuration directory of this process.
     """
@@ -139,6 +140,8 @@ def server_environment(where: Mapping[str, str | None], key_file: Path, config: 
         env["HYPHAE_CONFIG_DIR"] = str(config)
     if where["url"]:
         env["HYPHAE_URL"] = where["url"]
+        if where.get("tls_ca"):
+            env["HYPHAE_TLS_CA"] = str(where["tls_ca"])
     elif where["data"] != str(usual_data):
         env["HYPHAE_DATA_DIR"] = str(where["data"])
     if where.get("project"):
@@ -152,14 +155,14 @@ def hyphae_executable() -> list[str]:
     return [str(beside)] if beside.exists() else [sys.executable, "-P", "-m", "node"]
 
 
-def mcp_url(data: Path, url: str | None, host: str, port: int) -> str:
-    """Return the MCP endpoint: of the distant peer, of `hyphae up` if it runs, else the usual one."""
+def mcp_url(data: Path, url: str | None, usual: str) -> str:
+    """Return the MCP endpoint: of the distant peer, of `hyphae up` if it runs, else at the usual address."""
     if url:
         return url.rstrip("/") + "/mcp"
     peers = (read_record(MeshDirectory(data).up_file) or {}).get("peers")
     if peers and MeshDirectory(data).holder() is not None:
         return str(peers[0]["mcp_url"])
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
+    return f"{usual}/mcp"
 
 
 def _read(path: Path) -> str | None:

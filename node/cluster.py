@@ -102,6 +102,7 @@ class MeshCluster:
         }
 
     def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
+        now_ms = time.time_ns() // 1_000_000
         return {
             p.peer: {
                 "state": "silent" if p.silent else "up",
@@ -109,6 +110,7 @@ class MeshCluster:
                 "version": p.vitals.version,
                 "heard_ms_ago": p.heard_ms_ago,
                 "missing_events": p.missing_events,
+                "clock_off_ms": p.vitals.wall_ms + p.heard_ms_ago - now_ms,
             }
             for p in self.replicator.peers()
         }

@@ -243,9 +243,18 @@ class MeshDirectory:
 
 
 def peers_of(path: Path) -> tuple[PeerDirectory, ...]:
-    """Return the peers of a directory of one peer or of `up`; empty when nobody ever lived there."""
+    """Return the peers of a directory of one peer or of `up`; empty when nobody ever lived there.
+
+    Raises:
+        Unavailable: this user may not look into it.
+    """
     alone = PeerDirectory(path)
-    return (alone,) if alone.is_peer() else MeshDirectory(path).peers()
+    try:
+        return (alone,) if alone.is_peer() else MeshDirectory(path).peers()
+    except OSError as e:
+        raise Unavailable(
+            f"{path} cannot be looked at: {e.strerror}. Nothing was changed. Mend its permissions."
+        ) from e
 
 
 def running_peers(path: Path) -> tuple[RunFile, ...]:

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import structlog
 
 from proto.errors import Corrupted, Unavailable
 
-FORMAT = 1
+_log = structlog.get_logger(__name__)
+
+FORMAT = 2
 BUSY_MS = 5_000
 WAL_PAGES = 4_000  # checkpoint about every 16 MB: rare enough to stay off most commits
 
@@ -33,7 +36,24 @@ CREATE TABLE forks(
   seen_us INTEGER NOT NULL, UNIQUE(stream_no, sequence, header));
 """
 
-PROJECTIONS = """
+SCENES = """
+CREATE TABLE scene_parts(
+  stream_no INTEGER NOT NULL, run BLOB NOT NULL, parts INTEGER NOT NULL, part INTEGER NOT NULL,
+  local INTEGER NOT NULL, PRIMARY KEY(stream_no, run, parts, part)) WITHOUT ROWID;
+CREATE TABLE scene_runs(
+  tenant_id BLOB NOT NULL, project TEXT NOT NULL, owner TEXT NOT NULL, wall_ms INTEGER NOT NULL,
+  counter INTEGER NOT NULL, local INTEGER NOT NULL, PRIMARY KEY(tenant_id, project, owner)) WITHOUT ROWID;
+CREATE TABLE scenes(
+  scene_no INTEGER PRIMARY KEY, tenant_id BLOB NOT NULL, project TEXT NOT NULL, owner TEXT NOT NULL,
+  scene BLOB NOT NULL, title TEXT NOT NULL, medoid BLOB NOT NULL, summary BLOB NOT NULL,
+  from_ms INTEGER NOT NULL, to_ms INTEGER NOT NULL);
+CREATE UNIQUE INDEX scenes_by_id ON scenes(tenant_id, scene, project, owner);
+CREATE INDEX scenes_by_time ON scenes(tenant_id, to_ms, scene);
+CREATE TABLE scene_members(
+  scene_no INTEGER NOT NULL, cell BLOB NOT NULL, PRIMARY KEY(scene_no, cell)) WITHOUT ROWID;
+"""
+
+PROJECTIONS = f"""{SCENES}
 CREATE TABLE links(
   stream_no INTEGER PRIMARY KEY, peer BLOB, partition INTEGER, ordinal INTEGER, random BLOB,
   sequence INTEGER);
@@ -130,6 +150,8 @@ def open_writer(path: str | Path) -> apsw.Connection:
                 f"{path} has format {found}, written by a newer version; this one reads up to {FORMAT}. "
                 "Nothing was changed. Upgrade hyphae-mesh."
             )
+        if 0 < found < FORMAT:
+            migrate(connection, str(path), found)
         if found == 0:
             with connection:
                 connection.execute(SCHEMA)
@@ -148,6 +170,35 @@ def open_writer(path: str | Path) -> apsw.Connection:
     except apsw.IOError as error:
         raise Unavailable(f"{path} cannot be read or written: {error}. Nothing was changed.") from error
     return connection
+
+
+MIGRATIONS = {1: SCENES}
+"""Per format, what has to be executed to come from it to the next."""
+
+
+def migrate(connection: apsw.Connection, path: str, found: int) -> None:
+    """Bring a database to this format in one transaction, after a copy of it was put beside it.
+
+    Raises:
+        Unavailable: the copy cannot be written; the database is as before.
+        apsw.Error: the database refused; it is as before.
+    """
+    copy = Path(f"{path}.format-{found}")
+    unfinished = Path(f"{copy}.unfinished")
+    try:
+        unfinished.unlink(missing_ok=True)
+        connection.execute("VACUUM INTO ?", (str(unfinished),))
+        unfinished.replace(copy)
+    except (OSError, apsw.FullError, apsw.CantOpenError) as error:
+        raise Unavailable(
+            f"{path} has format {found}, and the copy that is kept before it becomes {FORMAT} cannot be written:"
+            f" {error}. Nothing was changed. Make room for a second {Path(path).name}, then start again."
+        ) from error
+    with connection:
+        for number in range(found, FORMAT):
+            connection.execute(MIGRATIONS[number])
+        connection.execute(f"PRAGMA user_version={FORMAT}")
+    _log.warning("database_migrated", path=path, format=FORMAT, was=found, copy=str(copy))
 
 
 def damaged(path: str | Path, error: Exception) -> Corrupted:

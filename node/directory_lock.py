@@ -158,7 +158,9 @@ def in_use(directory: Path, holder: Holder | None) -> str:
         if holder is None
         else f"process {holder.pid} ({holder.role}, since {holder.started_at})"
     )
+    above = directory.parent  # a peer of `hyphae up` would be started again: all of it has to be stopped
+    stop = above if holder_of(above / "lock") is not None else directory
     return (
         f"{directory} is in use by {who}. Nothing was changed. "
-        f"Stop it with `hyphae down --data-dir {directory}`, or use another directory."
+        f"Stop it with `hyphae down --data-dir {stop}`, or use another directory."
     )

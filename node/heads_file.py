@@ -46,9 +46,7 @@ class HeadsFile:
         if os.fstat(self._fd).st_size < 2 * SLOT_BYTES:
             os.pwrite(self._fd, bytes(2 * SLOT_BYTES), 0)
             os.fsync(self._fd)
-        slots = [self._read(0), self._read(1)]
-        found = [(turn, head) for turn, head in (s for s in slots if s is not None)]
-        newest = max(found, key=lambda pair: pair[0], default=None)
+        newest = _newest(self._fd)
         self._turn = newest[0] if newest else 0
         self.recorded = newest[1] if newest else None
 
@@ -66,16 +64,35 @@ class HeadsFile:
     def close(self) -> None:
         os.close(self._fd)
 
-    def _read(self, index: int) -> tuple[int, RecordedHead] | None:
-        slot = os.pread(self._fd, SLOT_BYTES, index * SLOT_BYTES)
-        if slot[:4] != _MAGIC:
-            return None
-        end = 6 + int.from_bytes(slot[4:6], "big")
-        if hashlib.sha256(slot[:end]).digest() != slot[end : end + _SUM]:
-            return None
-        try:
-            turn, peer, partition, ordinal, random, sequence, hash_ = decode(slot[6:end])
-        except (ProtocolError, ValueError):
-            return None
-        stream = StreamId(PeerId(peer), partition, ordinal, random)
-        return turn, RecordedHead(stream, sequence, hash_)
+
+def recorded_in(path: Path) -> RecordedHead | None:
+    """Return what a heads file remembers, without writing to it; None when it is absent or says nothing."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        newest = _newest(fd)
+    finally:
+        os.close(fd)
+    return newest[1] if newest else None
+
+
+def _newest(fd: int) -> tuple[int, RecordedHead] | None:
+    slots = [s for s in (_read(fd, 0), _read(fd, 1)) if s is not None]
+    return max(slots, key=lambda pair: pair[0], default=None)
+
+
+def _read(fd: int, index: int) -> tuple[int, RecordedHead] | None:
+    slot = os.pread(fd, SLOT_BYTES, index * SLOT_BYTES)
+    if slot[:4] != _MAGIC:
+        return None
+    end = 6 + int.from_bytes(slot[4:6], "big")
+    if hashlib.sha256(slot[:end]).digest() != slot[end : end + _SUM]:
+        return None
+    try:
+        turn, peer, partition, ordinal, random, sequence, hash_ = decode(slot[6:end])
+    except (ProtocolError, ValueError):
+        return None
+    stream = StreamId(PeerId(peer), partition, ordinal, random)
+    return turn, RecordedHead(stream, sequence, hash_)

@@ -6,6 +6,7 @@ import json
 
 import apsw
 
+from node.principals import RESERVED
 from node.sqlite_log import Logged
 from proto.ids import MeshId, TenantId, agent_id, tenant_id
 from proto.payloads import KeyIssued, KeyRevoked, PeerJoined, PeerRetired
@@ -68,6 +69,6 @@ class IdentityProjection:
 
     def know_agent(self, tenant: TenantId, name: str) -> None:
         agent = agent_id(tenant, name)
-        if agent not in self._known:
+        if agent not in self._known and not name.startswith(RESERVED):
             self._known.add(agent)
             self._db.execute("INSERT OR IGNORE INTO agents VALUES(?,?,?)", (agent, tenant, name))

@@ -134,7 +134,7 @@ class InboxProjection:
     def judge_cells(self, cell_nos: Sequence[int], arrived_us: int) -> None:
         """Judge cells anew over all their events: entries appear, change or vanish."""
         for start in range(0, len(cell_nos), BATCH):
-            events = [e for number in cell_nos[start : start + BATCH] for e in self._load(number)]
+            events = [e for number in cell_nos[start : start + BATCH] for e in load_judged(self._db, number)]
             by_cell: dict[int, tuple[Diff, dict[AgentId, list[Match]]]] = {}
             for event, found in zip(events, self._matches(events), strict=True):
                 _, merged = by_cell.setdefault(event.diff.cell_no, (event.diff, defaultdict(list)))
@@ -179,28 +179,6 @@ class InboxProjection:
         if match is not None:
             out[beacon.agent_id].append(match)
 
-    def _load(self, cell_no: int) -> list[Judged]:
-        """Return the events of a cell, earliest first: each at its own place, all with what that one says.
-
-        Another text under the same idempotency key, stored where the first was not known, is not the cell.
-        """
-        found: list[tuple[Hlc, Position, Stored]] = []
-        for (local,) in database.rows(self._db, "SELECT local FROM cell_events WHERE cell_no=?", cell_no):
-            stored = read_stored(self._db, local)
-            if stored is not None:
-                header = stored.logged.event.header
-                found.append((header.hlc, header.position, stored))
-        found.sort(key=lambda row: row[:2])
-        if not found or not isinstance(payload := found[0][2].payload, CellStored):
-            return []  # damaged: its entries stay as they are
-        judged = as_judged(found[0][2].logged, payload, cell_no)
-        if len(found) == 1:
-            return [judged]
-        return [
-            replace(judged, diff=replace(judged.diff, hlc=hlc, position=position))
-            for hlc, position, _ in found
-        ]
-
     def _write(self, diff: Diff, agent: AgentId, hits: Sequence[Match], arrived_us: int) -> None:
         matched = merge_matches(hits)
         own = diff.session if diff.agent_id == agent else None
@@ -220,6 +198,28 @@ class InboxProjection:
             pack_matches(matched),
         )
         self._entries.put(row, arrived_us)
+
+
+def load_judged(db: apsw.Connection, cell_no: int) -> list[Judged]:
+    """Return the events of a cell, earliest first: each at its own place, all with what that one says.
+
+    Another text under the same idempotency key, stored where the first was not known, is not the cell.
+    """
+    found: list[tuple[Hlc, Position, Stored]] = []
+    for (local,) in database.rows(db, "SELECT local FROM cell_events WHERE cell_no=?", cell_no):
+        stored = read_stored(db, local)
+        if stored is not None:
+            header = stored.logged.event.header
+            found.append((header.hlc, header.position, stored))
+    found.sort(key=lambda row: row[:2])
+    if not found or not isinstance(payload := found[0][2].payload, CellStored):
+        return []  # damaged: its entries stay as they are
+    judged = as_judged(found[0][2].logged, payload, cell_no)
+    if len(found) == 1:
+        return [judged]
+    return [
+        replace(judged, diff=replace(judged.diff, hlc=hlc, position=position)) for hlc, position, _ in found
+    ]
 
 
 def merge_matches(hits: Iterable[Match]) -> list[Match]:

@@ -44,15 +44,15 @@ def read_settings_file(environ: Mapping[str, str], config: Path) -> dict[str, An
         Invalid: it is no TOML, or `HYPHAE_CONFIG` names a file that cannot be read.
     """
     path = settings_file(environ, config)
-    if not path.exists() and not environ.get("HYPHAE_CONFIG"):
-        return {}
-    import tomllib
-
     try:
+        if not path.exists() and not environ.get("HYPHAE_CONFIG"):
+            return {}
+        import tomllib
+
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise Invalid(f"the settings file {path} cannot be read: {e.strerror}.") from e
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+    except ValueError as e:  # not UTF-8, or not TOML
         raise Invalid(f"the settings file {path} is not TOML: {e}.") from e
 
 
@@ -93,6 +93,16 @@ def configured_key(
     if not given and not (config / TOKEN_FILE).exists():
         return None
     return lambda: find_key(given, config)
+
+
+def named_file(text: str | None) -> str | None:
+    """Return the path of a file that a setting names, `~` resolved, if it does."""
+    return None if text is None else str(absolute(Path(text)))
+
+
+def web_url(host: str, port: int, *, tls: bool) -> str:
+    """Return the address of a peer's HTTP surface as it is shown."""
+    return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def absolute(path: Path) -> Path:

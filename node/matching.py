@@ -84,7 +84,10 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The part of a beacon that is in its id, so that it is the same in every placement."""
+    """The part of a beacon that is in its id, so that it is the same in every placement.
+
+    Without layers it asks for layer 0: a summary says what its members said, and they were delivered.
+    """
 
     project: str | None
     cell_types: frozenset[str]
@@ -96,7 +99,7 @@ class Filters:
         return (
             (self.project is None or diff.project == self.project)
             and (not self.cell_types or diff.cell_type in self.cell_types)
-            and (not self.layers or diff.layer in self.layers)
+            and (diff.layer in self.layers if self.layers else diff.layer == 0)
             and diff.salience >= self.min_salience
         )
 
@@ -164,20 +167,29 @@ def judge(beacon: Beacon, diff: Diff, scores: Mapping[int, int], covers: Coverag
     """
     if not beacon.filters.admit(diff):
         return None
-    eligible = [p for p in beacon.placements if _eligible(beacon, p, diff, covers)]
-    if not eligible:
+    newest = deciding(beacon, diff, covers)
+    if newest is None:
         return None
-    newest = max(eligible, key=lambda p: (p.hlc, p.position))
     own = diff.agent_id == beacon.agent_id and diff.session is None
     if own and not newest.include_own:
         return None
     if newest.space is None:
         return Match(beacon.beacon, 10_000, newest.include_own)
     score = scores.get(newest.vector_no)
-    bonus = 0 if newest.strict else diff.match_bonus
-    if score is None or score + bonus < newest.threshold:
+    if score is None or score + bonus_of(newest, diff) < newest.threshold:
         return None
     return Match(beacon.beacon, score, newest.include_own)
+
+
+def deciding(beacon: Beacon, diff: Diff, covers: Coverages) -> Placement | None:
+    """Return the placement that decides about a diff which the filters admit: the newest eligible one."""
+    eligible = [p for p in beacon.placements if _eligible(beacon, p, diff, covers)]
+    return max(eligible, key=lambda p: (p.hlc, p.position), default=None)
+
+
+def bonus_of(placement: Placement, diff: Diff) -> int:
+    """Return what is added to the score of a diff, in ten-thousandths of cosine."""
+    return 0 if placement.strict else diff.match_bonus
 
 
 def _eligible(beacon: Beacon, placement: Placement, diff: Diff, covers: Coverages) -> bool:

@@ -23,6 +23,7 @@ class _Gauges(Collector):
 GAUGES = {
     "nats_connected": "1 while the connections to NATS are up",
     "peers_up": "peers heard lately, this one included",
+    "calls_under_way": "calls of keys that have not been answered yet",
     "waiting_writes": "calls that wait for the log",
     "cells": "cells that are known here",
     "vectors": "vectors in the index: cells that can be searched by meaning",

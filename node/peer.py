@@ -25,6 +25,7 @@ from node.joining import create_or_join
 from node.maintenance import rebuild, verify
 from node.peer_config import PeerConfig
 from node.peer_core import PeerCore
+from node.server_tls import ServerTls, check_exposure
 from node.surfaces import Surfaces
 from proto.errors import Unavailable
 from proto.ids import format_base32
@@ -40,6 +41,8 @@ async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], N
     Raises:
         HyphaeError: it cannot start; nothing is left running.
     """
+    check_exposure(config.http_host, tls=config.tls is not None, allow_plain_http=config.allow_plain_http)
+    tls = None if config.tls is None else ServerTls(config.tls)
     directory = PeerDirectory(config.data_dir)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -48,8 +51,8 @@ async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], N
     async with AsyncExitStack() as stack:
         stack.enter_context(_naming(directory.path))
         core = await stack.enter_async_context(_opened(config, directory, stop.set))
-        surfaces = Surfaces(core, directory, config.http_host, config.http_port)
-        await stack.enter_async_context(surfaces.serving(config.allowed_hosts, config.allowed_origins))
+        surfaces = Surfaces(core, directory, config, tls)
+        await stack.enter_async_context(surfaces.serving())
         await stack.enter_async_context(core.in_mesh([surfaces.http_url]))
         await core.until_known(stop)
         run = _run_file(core.identity, directory, surfaces.http_url)
@@ -57,7 +60,7 @@ async def run_peer(config: PeerConfig, on_ready: Callable[[Mapping[str, Any]], N
         stack.callback(directory.remove_run_file)
         _log.info("peer_ready", peer=run.peer_id, http_url=run.http_url)
         on_ready(run.record())
-        await _until(stop, core, config.idle_exit_s)
+        await _until(stop, core, tls, config.idle_exit_s)
     return 0
 
 
@@ -92,13 +95,17 @@ async def _opened(
         lock.release()
 
 
-async def _until(stop: asyncio.Event, core: PeerCore, idle_exit_s: float | None) -> None:
+async def _until(
+    stop: asyncio.Event, core: PeerCore, tls: ServerTls | None, idle_exit_s: float | None
+) -> None:
     """Wait for the end, doing the housekeeping now and then."""
     while not stop.is_set():
         wait_s = HOUSEKEEPING_S if idle_exit_s is None else min(HOUSEKEEPING_S, max(0.2, idle_exit_s / 4))
         try:
             await asyncio.wait_for(stop.wait(), wait_s)
         except TimeoutError:
+            if tls is not None:
+                tls.renew()
             await core.housekeeping()
             if idle_exit_s is not None and time.monotonic() - core.last_request > idle_exit_s:
                 _log.info("peer_idle", seconds=idle_exit_s)

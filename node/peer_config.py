@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from node.server_tls import TlsFiles
+from node.service.bounds import Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,11 @@ class PeerConfig:
         idle_exit_s: end after so long without a request; None to run on.
         embed_spinning: threads of the model wait busily; see `node.onnx_model`.
         embed_threads: of the model; 0 to choose by the machine.
+        http_name: in addresses that are shown, and allowed as Host; None for the address listened on.
+        http_connections: on each surface; 0 for as many as there are file handles for.
+        tls: certificate and key; None for plain HTTP.
+        allow_plain_http: listen without TLS even where other machines reach it.
+        bounds: what the service admits.
     """
 
     data_dir: Path
@@ -37,3 +45,8 @@ class PeerConfig:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     idle_exit_s: float | None = None
+    http_name: str | None = None
+    http_connections: int = 0
+    tls: TlsFiles | None = None
+    allow_plain_http: bool = False
+    bounds: Bounds = field(default_factory=Bounds)

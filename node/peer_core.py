@@ -165,6 +165,7 @@ class PeerCore:
             stop=stop,
             started_us=now_us(),
             signal=self.signal,
+            bounds=self.config.bounds,
         )
         self.metrics_of_calls = Metrics(self._gauges)
         self.service = MemoryService(self.context, self.metrics_of_calls.count)
@@ -173,6 +174,7 @@ class PeerCore:
     async def close(self) -> None:
         """Write what is waiting, save the snapshot, release every file."""
         self._loading.cancel()
+        await self.service.close()
         self.embedder.close()
         await self._in_peace(self._save_snapshot)
         await asyncio.to_thread(self.pool.close)
@@ -323,6 +325,7 @@ class PeerCore:
             "nats_connected": float(status["connected"]),
             "peers_up": float(status["peers_up"]),
             "waiting_writes": float(self.writer.waiting()),
+            "calls_under_way": float(self.service.calls_under_way),
             "cells": float(self.columns.total()),
             "vectors": float(self.indexes.total()),
             "degraded": float(bool(self.problems())),

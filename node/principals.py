@@ -17,6 +17,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from mcp_gateway.authentication import parse_key
+from mcp_gateway.refusals import shown
 from node import database
 from node.inbox_query import Scope
 from proto.errors import Forbidden, Invalid, NotFound, Unauthenticated
@@ -29,7 +30,11 @@ AGENT_SCOPES = SCOPES[:4]
 DEFAULT_TENANT = "default"
 DEFAULT_PROJECT = "default"
 OPERATOR_AGENT = "operator"
+RESERVED = "hyphae:"  # names of agents and owners that begin so are the mesh's own
 VERIFIED_REMEMBERED = 4_096
+UNCHANGED = "Nothing was changed. "
+NAMES_SHOWN = 5
+NAME_SHOWN = 20
 SIGNED_LIFETIME_MS = 5 * 60_000  # bounds the memory of spent nonces
 
 
@@ -53,7 +58,7 @@ class Principal:
     key_id: str | None
     local: bool = False
 
-    def require(self, scope: str, consequence: str = "") -> None:
+    def require(self, scope: str, consequence: str = UNCHANGED) -> None:
         """Refuse a call that this key may not make.
 
         Raises:
@@ -79,7 +84,7 @@ class Principal:
             self.check_project(project, write=False)
         return Scope(self.owner, self.readable(), project)
 
-    def check_project(self, project: str, *, write: bool, consequence: str = "") -> None:
+    def check_project(self, project: str, *, write: bool, consequence: str = UNCHANGED) -> None:
         """Refuse a project that this key may not read or write.
 
         Raises:
@@ -89,17 +94,30 @@ class Principal:
         """
         if project != PRIVATE and project.strip().casefold() == PRIVATE:
             raise Invalid(
-                f'write the project "{PRIVATE}" in lower case and without spaces. {consequence}'.rstrip()
+                f"project is {shown(project)}; the private one is written in lower case and without spaces."
+                f' {consequence}Example: {{"project": "{PRIVATE}"}}'
             )
         if project == PRIVATE or self.projects is None:
             return
         grant = dict(self.projects).get(project)
         if grant is None:
-            names = [name for name, _ in self.projects]
-            shown = ", ".join([*names[:8], *(["..."] if len(names) > 8 else []), PRIVATE])
-            raise NotFound(f"no project {project} for this key; yours are {shown}. {consequence}".rstrip())
+            yours = _listed([name for name, _ in self.projects])
+            raise NotFound(
+                f"no project {shown(project)[1:-1]} for this key; yours are {yours}. {consequence}"
+                "Pass one of them as project, or leave it out."
+            )
         if write and grant != "rw":
-            raise Forbidden(f"this key may only read project {project}. {consequence}".rstrip())
+            yours = _listed([name for name, right in self.projects if right == "rw"])
+            raise Forbidden(
+                f"this key may only read project {shown(project)[1:-1]}; it writes to {yours}. {consequence}"
+                f'Example: {{"project": "{PRIVATE}"}}, or ask the owner of the mesh for a key with rw.'
+            )
+
+
+def _listed(names: list[str]) -> str:
+    """Return names of projects as an error shows them: not all of many, none at full length."""
+    some = [shown(name)[1:-1][:NAME_SHOWN] for name in names[:NAMES_SHOWN]]
+    return ", ".join([*some, *(["..."] if len(names) > NAMES_SHOWN else []), PRIVATE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +209,8 @@ class KeyRing:
         if isinstance(credential, SignedCredential):
             return self._by_signature(request, credential, args_bytes)
         raise Unauthenticated(
-            "no key was given. Set HYPHAE_API_KEY or HYPHAE_API_KEY_FILE, or send the header x-hyphae-key."
+            "no key was given. Nothing was changed. Set HYPHAE_API_KEY or HYPHAE_API_KEY_FILE, or send the header"
+            " x-hyphae-key."
         )
 
     def _by_text(self, text: str) -> Principal:
@@ -229,11 +248,15 @@ class KeyRing:
         """Take a nonce once: a recorded request cannot be played again before its deadline drops it."""
         now = self._now_ms()
         if deadline_ms > now + SIGNED_LIFETIME_MS:
-            raise Unauthenticated("a signed request may be valid for at most 5 minutes; sign it anew.")
+            raise Unauthenticated(
+                "a signed request may be valid for at most 5 minutes. Nothing was changed. Sign it anew."
+            )
         while self._nonces and next(iter(self._nonces.values())) < now:
             self._nonces.popitem(last=False)
         if (key_id, nonce) in self._nonces:
-            raise Unauthenticated("this signed request was already used; send a new one.")
+            raise Unauthenticated(
+                "this signed request was already used. Nothing was changed. Send a new one."
+            )
         self._nonces[key_id, nonce] = deadline_ms
 
     def _live(self, key_id: str) -> Principal:
@@ -248,5 +271,6 @@ class KeyRing:
 
 def _refused() -> Unauthenticated:
     return Unauthenticated(
-        "this key is unknown, wrong or revoked. Ask the owner of the mesh for a new one (hyphae key issue)."
+        "this key is unknown, wrong or revoked. Nothing was changed. Go on without shared memory, and ask the"
+        " owner of the mesh for a new key (hyphae key issue)."
     )

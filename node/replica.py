@@ -15,18 +15,22 @@ import apsw
 from mesh.ports import Segment
 from node import database
 from node.beacon_index import BeaconIndex
-from node.beacons_projection import BeaconsProjection, flaw_of
+from node.beacons_projection import BeaconsProjection
 from node.cells_projection import CellChange, CellsProjection
 from node.identity_projection import IdentityProjection
 from node.inbox_projection import InboxProjection
 from node.lexical_index import LexicalIndex
+from node.log_clocks import latest_clocks
 from node.matching import Coverages
 from node.readers_projection import ReadersProjection
+from node.scenes_projection import ScenesProjection
 from node.sqlite_log import Logged, SqliteLog, read_all
 from node.state_hash import state_hash
-from proto.clock import ZERO, Hlc, observe, tick
+from node.stored_events import read_stored
+from node.unfolded import flaw_of, set_aside, take_known
+from proto.clock import ZERO, observe, tick
 from proto.errors import HyphaeError, ProtocolError
-from proto.events import SALT_BYTES, parse_header
+from proto.events import SALT_BYTES
 from proto.ids import NO_TENANT, AgentId, MeshId, PeerId, TenantId
 from proto.payloads import (
     BeaconPlaced,
@@ -40,6 +44,7 @@ from proto.payloads import (
     Payload,
     PeerJoined,
     PeerRetired,
+    SceneConsolidated,
     SessionClosed,
     SessionOpened,
     WireFrontier,
@@ -122,6 +127,7 @@ class Replica:
         self.log = SqliteLog(db, peer)
         self.lexical = LexicalIndex(db)
         self.reload()
+        self._fold_what_was_unknown()
 
     def reload(self) -> None:
         """Build all memory from the database: at start and after a transaction that failed."""
@@ -138,24 +144,8 @@ class Replica:
             self.db, self.log, self._inbox, self.beacons, self.links, self.covers
         )
         self._beacons.reload()
-        self.hlc, self._unseen_hlc = self._clocks()
-
-    def _clocks(self) -> tuple[Hlc, Hlc]:
-        """Return the latest HLC of this peer's own events, and of all others: they grow along a stream."""
-        own = others = ZERO
-        for (header_bytes,) in database.rows(
-            self.db,
-            "SELECT e.header FROM streams s JOIN events e ON e.stream_no=s.stream_no AND e.sequence=s.head",
-        ):
-            try:
-                header = parse_header(header_bytes)
-            except ProtocolError:
-                continue  # damaged: `hyphae log verify` names it
-            if header.peer == self.peer:
-                own = max(own, header.hlc)
-            else:
-                others = max(others, header.hlc)
-        return own, others
+        self._scenes = ScenesProjection(self.db)
+        self.hlc, self._unseen_hlc = latest_clocks(self.db, self.peer)
 
     def frontier(self) -> Frontier:
         """Return the frontier of what this peer holds now."""
@@ -243,11 +233,11 @@ class Replica:
         try:
             payload = decode_payload(kind, logged.event.payload) if logged.event.payload is not None else None
         except ProtocolError as error:
-            self._set_aside(logged, kind, error.message)  # kept and forwarded, never believed
+            set_aside(self.db, logged.local, kind, error.message)  # kept and forwarded, never believed
             return
-        flaw = _flaw_of(logged, payload)
+        flaw = flaw_of(logged, payload)
         if payload is None or flaw is not None:
-            self._set_aside(logged, kind, flaw or "")
+            set_aside(self.db, logged.local, kind, flaw or "")
         elif isinstance(payload, CellStored):
             judged, cells, hidden = self._cells.store(logged, payload)
             self._identity.know_agent(logged.event.header.tenant, payload.agent)
@@ -287,15 +277,24 @@ class Replica:
             case PeerRetired():
                 self._identity.retire(logged, payload)
                 changes.members = True
+            case SceneConsolidated():
+                changes.superseded += self._scenes.consolidate(logged, payload)
             case _:  # a model without a fold is a defect that the tests over `MODELS` find
-                self._set_aside(logged, type(payload).__name__, "no fold")
+                set_aside(self.db, logged.local, type(payload).__name__, "no fold")
 
     def _settle(self, changes: Changes) -> None:
         if changes.events:
             self._inbox.settle(changes.events[-1].arrived_us)
 
-    def _set_aside(self, logged: Logged, kind: str, why: str) -> None:
-        self.db.execute("INSERT INTO unfolded VALUES(?,?,?)", (logged.local, kind, why))
+    def _fold_what_was_unknown(self) -> None:
+        """Fold what an older version kept without knowing its kind, in one transaction."""
+        changes = Changes()
+        with self.db:
+            for local in take_known(self.db):
+                stored = read_stored(self.db, local)
+                if stored is not None:
+                    self._fold(stored.logged, changes)
+            self._settle(changes)
 
     # -- rebuilding
 
@@ -338,12 +337,3 @@ class Replica:
         Without order of arrival, index bytes and values computed when read.
         """
         return state_hash(self.db)
-
-
-def _flaw_of(logged: Logged, payload: Payload | None) -> str | None:
-    """Return why an event is kept and forwarded but not folded, or None."""
-    if payload is None:
-        return "erased" if logged.event.payload is None else "unknown kind"
-    if isinstance(payload, EpochOpened) and logged.event.header.sequence != 1:
-        return "not the first event of its stream"
-    return flaw_of(payload) if isinstance(payload, BeaconPlaced) else None

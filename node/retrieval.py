@@ -9,6 +9,7 @@ Searching never writes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 import apsw
@@ -26,6 +27,23 @@ CANDIDATES = 2  # of each arm per result wanted: what one arm ranks low the othe
 CANDIDATES_MIN = 30
 
 Found = list[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One cell against one query, whatever filters say.
+
+    Args:
+        cosine: -1 to 1; 0 for a cell without a vector here, or in mode lexical.
+        share: 0 to 1; 0 in mode vector.
+        distance: what the two are mixed to.
+    """
+
+    cosine: float
+    share: float
+    distance: float
+
+
 T = TypeVar("T")
 
 _NOTHING: Ids = np.zeros(0, dtype=np.int64)
@@ -69,6 +87,46 @@ class Retrieval:
             return show(db, self._rank((tenant, wanted.layer), embedding, matches, allowed, k, mode))
 
         return await self._pool.read(find)
+
+    async def explain(
+        self, tenant: TenantId, text: str, wanted: CellFilter, ks: set[int], mode: str, cell: tuple[int, int]
+    ) -> tuple[dict[int, Found], Scored]:
+        """Search as `search` does and score one cell beside it, over the same state of the indexes.
+
+        Args:
+            ks: how many results, for each search.
+            cell: its number and layer.
+
+        Returns:
+            What `search` finds for each k, and the cell's scores.
+        """
+        embedding = None if mode == "lexical" else await self._embedder.query(text)
+
+        def find(db: apsw.Connection) -> tuple[dict[int, Found], Scored]:
+            matches = None if mode == "vector" else self._lexical.match(db, tenant, text)
+            number, layer = np.array([cell[0]], dtype=np.int64), cell[1]
+            cosine, share = 0.0, 0.0
+            if embedding is not None:
+                cosine = float(self._indexes.cosines((tenant, layer), embedding.vector, number)[0])
+            if matches is not None:
+                share = float(matches.shares_of(number)[0])
+            allowed = self._columns.passing(tenant, wanted)
+            key = tenant, wanted.layer
+
+            def found(k: int) -> Found:
+                if allowed is not None and len(allowed) == 0:
+                    return []
+                return self._rank(key, embedding, matches, allowed, k, mode)
+
+            return {k: found(k) for k in ks}, Scored(cosine, share, distance(mode, cosine, share))
+
+        return await self._pool.read(find)
+
+    def passes(self, tenant: TenantId, wanted: CellFilter, cell_no: int) -> bool:
+        """Tell whether a cell passes a filter."""
+        allowed = self._columns.passing(tenant, wanted)
+        in_layer = self._columns.numbers(tenant, wanted.layer) if allowed is None else allowed
+        return bool(np.isin(cell_no, in_layer))
 
     def _rank(
         self,

@@ -64,6 +64,63 @@ class Settings(BaseSettings):
         le=65535,
         description="Port of the first peer; the others of `hyphae up` count up from it. 0 takes free ones.",
     )
+    http_name: str | None = Field(
+        None,
+        min_length=1,
+        max_length=253,
+        description="Name by which clients reach the peers: shown in addresses, allowed as Host.",
+        json_schema_extra={"default": "the address"},
+    )
+    tls_cert: Path | None = Field(
+        None,
+        description="Certificate of the peers (PEM, with the intermediate ones): they speak https. A replaced one is "
+        "taken up within 30 s.",
+        json_schema_extra={"default": "plain http"},
+    )
+    tls_key: Path | None = Field(
+        None,
+        description="Its key (PEM, no passphrase), which other users of the machine must not be able to read.",
+    )
+    tls_ca: Path | None = Field(
+        None,
+        description="Certificates (PEM) that alone are trusted when `url` is https: of a mesh with a CA of its own.",
+        json_schema_extra={"default": "what the system trusts"},
+    )
+    allow_plain_http: bool = Field(
+        False,
+        description="Listen without TLS on an address that other machines reach: behind a proxy that speaks TLS, or in "
+        "a private network of containers.",
+    )
+    http_connections: int = Field(
+        0,
+        ge=0,
+        le=65_536,
+        description="Connections open at once to a peer; 0 for as many as there are file handles for.",
+    )
+    rate_per_key: int = Field(
+        limits.RATE_PER_KEY_PER_S, ge=1, le=100_000, description="Calls that one key may make each second."
+    )
+    rate_burst: int = Field(
+        limits.RATE_BURST, ge=1, le=1_000_000, description="Calls that a rested key may make at once."
+    )
+    calls_at_once: int = Field(
+        limits.CALLS_AT_ONCE,
+        ge=1,
+        le=65_536,
+        description="Calls under way in a peer; others are `overloaded`.",
+    )
+    calls_at_once_per_key: int = Field(
+        limits.CALLS_AT_ONCE_PER_KEY,
+        ge=1,
+        le=65_536,
+        description="Calls under way of one key: fewer than in all, so that one agent leaves places for others.",
+    )
+    beacons_per_agent: int = Field(
+        limits.BEACONS_PER_AGENT, ge=1, le=100_000, description="Standing beacons of one agent."
+    )
+    sessions_per_agent: int = Field(
+        limits.OPEN_SESSIONS_PER_AGENT, ge=1, le=10_000, description="Open working sessions of one agent."
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         max_length=64,
@@ -184,16 +241,27 @@ def load_settings(environ: Mapping[str, str], config: Path) -> Settings:
         Invalid: a value is wrong or a name in the file unknown; the message names the variable or the file,
             the value (never that of a secret) and what is allowed.  Nothing was changed.
     """
+    for flaw in flaws(environ, config):
+        raise Invalid(flaw)
+    return Settings(**read_settings_file(environ, config))
+
+
+def flaws(environ: Mapping[str, str], config: Path) -> list[str]:
+    """Return a sentence for each setting that is wrong, in the words of `load_settings`.
+
+    Raises:
+        Invalid: the settings file cannot be read.
+    """
     from_file = read_settings_file(environ, config)
     path = settings_file(environ, config)
-    for name in from_file:
-        if name not in Settings.model_fields or _extra(name).get("environment_only"):
-            raise Invalid(f"{path} has no setting {name}{_did_you_mean(name)}. See docs/settings.md.")
+    unknown = [n for n in from_file if n not in Settings.model_fields or _extra(n).get("environment_only")]
+    found = [f"{path} has no setting {n}{_did_you_mean(n)}. See docs/settings.md." for n in unknown]
     try:
-        return Settings(**from_file)
+        Settings(**{n: v for n, v in from_file.items() if n not in unknown})
     except ValidationError as e:
-        first = e.errors(include_url=False, include_input=False)[0]
-        raise Invalid(_what_is_wrong(str(first["loc"][0]), environ, from_file, path)) from None
+        wrong = dict.fromkeys(str(x["loc"][0]) for x in e.errors(include_url=False, include_input=False))
+        found += [_what_is_wrong(name, environ, from_file, path) for name in wrong]
+    return found
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

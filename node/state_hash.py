@@ -1,6 +1,6 @@
 """One hash over everything folded, to compare peers and to prove that a rebuild gives the same.
 
-It covers sorted cells, beacons, entries, listed references, readers, keys and members, without order of
+It covers sorted cells, beacons, entries, listed references, readers, keys, members and scenes, without order of
 arrival, index bytes and values computed when read.
 """
 
@@ -25,6 +25,12 @@ STATE_QUERIES = (
     "SELECT key_id, public_key FROM keys ORDER BY key_id",
     "SELECT key_id FROM revocations ORDER BY key_id",
     "SELECT peer, retired_ms FROM members ORDER BY peer",
+    "SELECT r.tenant_id, r.project, r.owner, e.hash FROM scene_runs r JOIN events e ON e.local=r.local"
+    " ORDER BY r.tenant_id, r.project, r.owner",
+    "SELECT tenant_id, project, owner, scene, title, medoid, summary, from_ms, to_ms FROM scenes"
+    " ORDER BY tenant_id, project, owner, scene",
+    "SELECT s.tenant_id, s.project, s.owner, s.scene, m.cell FROM scenes s JOIN scene_members m"
+    " ON m.scene_no=s.scene_no ORDER BY s.tenant_id, s.project, s.owner, s.scene, m.cell",
 )
 
 

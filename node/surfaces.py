@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,11 @@ import uvicorn
 from mcp_gateway.http_app import build_app
 from node.data_directory import PeerDirectory
 from node.http_connections import bounded, connection_limit
+from node.locations import web_url
+from node.peer_config import PeerConfig
 from node.peer_core import PeerCore
 from node.processes import port_holder
+from node.server_tls import ServerTls
 from node.version import version
 from proto.errors import Unavailable
 
@@ -38,13 +41,21 @@ class _Server(uvicorn.Server):
 class Surfaces:
     """Listens on construction.
 
+    Args:
+        core: the parts behind.
+        directory: where the socket lies.
+        config: address, names, connections.
+        tls: of TCP; None for plain HTTP.
+
     Raises:
         Unavailable: the port is taken, or the socket cannot be made; nothing is listening.
     """
 
-    def __init__(self, core: PeerCore, directory: PeerDirectory, host: str, port: int) -> None:
-        self._core = core
-        self._tcp = _listen(host, port)
+    def __init__(
+        self, core: PeerCore, directory: PeerDirectory, config: PeerConfig, tls: ServerTls | None
+    ) -> None:
+        self._core, self._config, self._tls = core, config, tls
+        self._tcp = _listen(config.http_host, config.http_port)
         try:
             self._unix_path = directory.socket()
             self._unix = _listen_unix(self._unix_path)
@@ -52,26 +63,25 @@ class Surfaces:
             self._tcp.close()
             raise
         shown, actual = self._tcp.getsockname()[:2]
-        self.http_url = f"http://{f'[{shown}]' if ':' in shown else shown}:{actual}"
+        self.http_url = web_url(config.http_name or shown, actual, tls=tls is not None)
 
     @asynccontextmanager
-    async def serving(
-        self, allowed_hosts: Iterable[str], allowed_origins: Iterable[str]
-    ) -> AsyncIterator[None]:
+    async def serving(self) -> AsyncIterator[None]:
         """Serve both for as long as the block runs; then answer what is under way, for at most 3 s."""
-        core = self._core
-        servers, limit = [], connection_limit()
-        for local, listening in ((False, self._tcp), (True, self._unix)):
+        core, config = self._core, self._config
+        servers, limit = [], connection_limit(config.http_connections)
+        own_name = () if config.http_name is None else (config.http_name,)
+        for local, listening, tls in ((False, self._tcp, self._tls), (True, self._unix, None)):
             app = build_app(
                 core.service,
                 ready=core.readiness,
                 metrics=core.metrics,
                 local_user=local,
-                allowed_hosts=allowed_hosts,
-                allowed_origins=allowed_origins,
+                allowed_hosts=(*config.allowed_hosts, *own_name),
+                allowed_origins=config.allowed_origins,
                 version=version(),
             )
-            servers.append((_server(app, limit), listening))
+            servers.append((_server(app, limit, tls), listening))
         tasks = [asyncio.create_task(server.serve(sockets=[listening])) for server, listening in servers]
         try:
             await self._until_started([server for server, _ in servers], tasks)
@@ -93,7 +103,7 @@ class Surfaces:
             await asyncio.sleep(0.005)
 
 
-def _server(app: Any, connections: int) -> _Server:
+def _server(app: Any, connections: int, tls: ServerTls | None) -> _Server:
     return _Server(
         uvicorn.Config(
             app,
@@ -102,6 +112,8 @@ def _server(app: Any, connections: int) -> _Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="error",  # whoever reaches the port could fill the log with warnings
+            ssl_context_factory=None if tls is None else lambda _config, _usual: tls.context,
             access_log=False,
             server_header=False,
             date_header=False,

@@ -134,6 +134,27 @@ def summary_text(summary: UpSummary, client: Client, env: Mapping[str, str], *, 
     )
 
 
+def count_note(asked: int | None, running: int, held: int) -> str | None:
+    """Return what is to be said where not as many peers run as one may expect, or None.
+
+    Args:
+        asked: how many were asked for; None for all.
+        running: how many run.
+        held: number of the last peer in the directory.
+    """
+    if asked is not None and asked != running:
+        return (
+            f"It was running already, with {running} {'peer' if running == 1 else 'peers'}, and was left as it is. "
+            f"`hyphae down`, then `hyphae up --peers {asked}`, changes that."
+        )
+    if running < held:
+        return (
+            f"The directory holds {held} peers, and {running} of them were started, as --peers or HYPHAE_PEERS says. "
+            "The others keep what they hold; without a number all are started."
+        )
+    return None
+
+
 def bootstrap_key(path: Path) -> str | None:
     """Return a bootstrap key, or None where its file was put elsewhere: the mesh runs without it.
 

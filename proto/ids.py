@@ -82,7 +82,10 @@ def parse_uuid(text: str, field: str) -> bytes:
         return uuid.UUID(text).bytes
     except (ValueError, AttributeError, TypeError):
         shown = text if len(text) <= 60 else f"{text[:60]}... ({len(text)} characters)"
-        raise Invalid(f'{field} is "{shown}"; give the id as it was returned.') from None
+        raise Invalid(
+            f'{field} is "{shown}", which is no id. Nothing was changed. Give the id as it was returned, such as'
+            " 6f9619ff-8b86-d011-b42d-00cf4fc964ff."
+        ) from None
 
 
 def uuid_prefix(text: str) -> str | None:

@@ -37,6 +37,9 @@ BULK_BODY_BYTES: Final = 4 * 1024 * 1024
 STDIO_LINE_BYTES: Final = 1024 * 1024
 BULK_CELLS: Final = 256
 
+SCENE_PARTS: Final = 1_000  # events of one consolidation: 10 million memories in scenes
+SCENE_LEAST: Final = 3  # memories in a scene
+
 NATS_MESSAGE_BYTES: Final = 512 * 1024  # body and headers; the server cuts the connection at 1 MiB
 EVENT_BYTES: Final = 256 * 1024  # header and payload of one event
 PAGE_EVENTS_BYTES: Final = 384 * 1024  # events in one live message or range page, before framing
@@ -44,4 +47,6 @@ INBOUND_PULLS: Final = 3
 
 RATE_PER_KEY_PER_S: Final = 500
 RATE_BURST: Final = 1_000
+CALLS_AT_ONCE: Final = 1_024  # under way in one peer: about 5 s of embedding on two cores
+CALLS_AT_ONCE_PER_KEY: Final = 128  # two gateways of one agent, each with 64 calls on their way
 REMOTE_CLOCK_LEAD_MS: Final = 500

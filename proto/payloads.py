@@ -164,6 +164,33 @@ class PageListed(Payload):
     commits: Ids = ()
 
 
+class Scene(Payload):
+    """A group of related memories, or in a further event those of its members that found no room before."""
+
+    scene: Id16
+    title: Annotated[str, Field(min_length=1, max_length=limits.TITLE_CHARS)]
+    medoid: Id16  # the member that the others were compared with
+    summary: Id16  # a cell on layer 1
+    from_ms: Whole  # when its first and last members were stored, as the peer that made it knew them
+    to_ms: Whole
+    members: tuple[Id16, ...]
+
+
+class SceneConsolidated(Payload):
+    """All scenes of a project as one run found them, in one event or several; the newest whole run counts.
+
+    `retired` names summaries that no scene has any more; it holds whether or not the run counts.
+    """
+
+    run: Id16
+    project: Name
+    owner: Name | None = None  # whose, in the project that is each owner's own
+    part: Annotated[int, Field(ge=1, le=limits.SCENE_PARTS)] = 1
+    parts: Annotated[int, Field(ge=1, le=limits.SCENE_PARTS)] = 1
+    scenes: tuple[Scene, ...] = ()
+    retired: tuple[Id16, ...] = ()
+
+
 MODELS: dict[str, type[Payload]] = {
     model.__name__: model
     for model in (
@@ -179,6 +206,7 @@ MODELS: dict[str, type[Payload]] = {
         SessionOpened,
         SessionClosed,
         PageListed,
+        SceneConsolidated,
     )
 }
 RESERVED = (
@@ -189,7 +217,6 @@ RESERVED = (
     "ContradictionDismissed",
     "CellPromoted",
     "CellDemoted",
-    "SceneConsolidated",
     "TenantCreated",
     "StreamQuarantined",
     "RangeDamaged",

@@ -19,7 +19,7 @@ from mesh.requester_http import HttpRequester
 from node.background import find_local_peer
 from node.cli.options import Place
 from node.data_directory import peers_of
-from node.locations import configured_key, plain_setting, read_settings_file
+from node.locations import configured_key, named_file, plain_setting, read_settings_file
 from proto.errors import Invalid, Unavailable
 from proto.messages import KeyCredential, LocalUser, Request
 
@@ -61,6 +61,22 @@ class Caller:
         credential = self._credential if key is None else KeyCredential(key)
         request = Request(method, args, deadline_ms, credential, default_project=self._project)
         return dict((await self._requester.request(request)).unwrap())
+
+    async def pages(self, method: str, args: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+        """Return the whole list that a method gives page by page.
+
+        Args:
+            method: takes `cursor` where it has answered with `next_cursor`.
+            args: of each call.
+            name: of the list in the result.
+        """
+        found: list[dict[str, Any]] = []
+        page = await self.call(method, args)
+        found += page[name]
+        while page.get("next_cursor"):
+            page = await self.call(method, {**args, "cursor": page["next_cursor"]})
+            found += page[name]
+        return found
 
 
 def _check_texts(args: Mapping[str, Any]) -> None:
@@ -123,7 +139,7 @@ async def _caller(where: Place, as_owner: bool, offline: bool) -> AsyncIterator[
         return
     if target is None:
         raise no_peer(where)
-    requester = HttpRequester(target)
+    requester = HttpRequester(target, ca=named_file(plain_setting("tls_ca", os.environ, from_file)))
     try:
         yield Caller(requester, key, project)
     finally:

@@ -14,7 +14,7 @@ import click
 from node.background import ensure_local_peer, first_agent_key
 from node.cli import mcp_serve, output
 from node.cli.calls import Caller, talk
-from node.cli.options import Place, data_dir_option, json_option, place
+from node.cli.options import Place, ProjectName, data_dir_option, json_option, place
 from node.client_config import (
     CLIENTS,
     ENTRY,
@@ -34,7 +34,7 @@ from node.client_setup import (
     write_with_backup,
 )
 from node.data_directory import peers_of
-from node.locations import absolute
+from node.locations import absolute, web_url
 from node.private_files import make_directory, read_secret, write_private
 from node.settings import current_settings
 from proto.errors import Unauthenticated
@@ -52,7 +52,9 @@ directory_option = click.option(
     metavar="DIR",
     help="Project folder of Claude Code or Cursor. Default: where you are.",
 )
-project_option = click.option("--project", help="Project of the client's calls that name none.")
+project_option = click.option(
+    "--project", type=ProjectName(), help="Project of the client's calls that name none."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +179,14 @@ def _entry(
 ) -> dict[str, Any]:
     settings = current_settings(where.config)
     if http:
-        entry = http_entry(client, mcp_url(where.data, where.url, settings.http_host, settings.http_port))
+        host, tls = settings.http_name or settings.http_host, settings.tls_cert is not None
+        usual = web_url(host, settings.http_port, tls=tls)
+        entry = http_entry(client, mcp_url(where.data, where.url, usual))
         if project:
             entry["headers"]["x-hyphae-project"] = project
         return entry
-    found = {"data": str(where.data), "url": where.url, "project": project}
+    ca = None if settings.tls_ca is None else str(absolute(settings.tls_ca))
+    found = {"data": str(where.data), "url": where.url, "tls_ca": ca, "project": project}
     return stdio_entry(client, hyphae_executable(), server_environment(found, key_file, where.config))
 
 
@@ -203,7 +208,7 @@ def _own_key(where: Place, target: Target, key_file: Path) -> _Key:
                 return _Key(me["agent"], me.get("key_id", ""), issued=False)
             except Unauthenticated:
                 output.note(f"The mesh does not know the key in {key_file} any more; issuing another.")
-        keys = (await caller.call("list_keys", {}))["keys"]
+        keys = await caller.pages("list_keys", {}, "keys")
         taken = frozenset(k["agent"] for k in keys)
         name = agent_name(target.client, target.project, socket.gethostname(), taken)
         made = await caller.call("issue_key", {"agent": name, "owner": getpass.getuser()})
@@ -237,6 +242,7 @@ def _print_done(client: Client, result: dict[str, Any], *, http: bool) -> None:
     output.print_text(f"  key {result['key_id']} {how} {result['agent']}, in {result['key_file']}")
     if http:
         output.print_text(f"  {_export_hint(Path(result['key_file']))}")
+        output.print_text("  Nothing starts the peer for it: keep `hyphae up` running.")
     output.print_text(f'Restart {client.title}. It then has a server "{ENTRY}" with eleven tools.')
 
 

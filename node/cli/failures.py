@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 
+from node.cli.output import visible
 from proto.errors import HyphaeError
 
 EXIT_CODES: dict[int, str] = {
@@ -22,6 +23,7 @@ EXIT_CODES: dict[int, str] = {
     130: "interrupted with Ctrl-C",
 }
 INTERRUPTED = 130
+SHOWN_CHARS = 2_000  # of a message: what was typed may be in it, whatever its length
 _BY_CODE = {
     "invalid": 2,
     "not_found": 3,
@@ -54,8 +56,11 @@ def report(error: BaseException) -> int:
 
 
 def complain(code: str, message: str) -> None:
-    """Write one line `error: code: message` to stderr."""
-    print(f"error: {code}: {' '.join(message.split())}", file=sys.stderr)
+    """Write one line `error: code: message` to stderr, of bounded length and with everything visible."""
+    text = " ".join(message.split())
+    if len(text) > SHOWN_CHARS:
+        text = f"{text[: SHOWN_CHARS // 2]} ... {text[-SHOWN_CHARS // 2 :]}"
+    print(f"error: {code}: {visible(text)}", file=sys.stderr)
 
 
 def wants_traceback() -> bool:

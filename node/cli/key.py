@@ -9,7 +9,7 @@ import click
 
 from mcp_gateway.operations import SCOPES
 from node.cli import output
-from node.cli.calls import call
+from node.cli.calls import Caller, call, talk
 from node.cli.options import data_dir_option, json_option, place, without_absent
 from node.locations import absolute
 from node.private_files import make_directory, write_private
@@ -90,16 +90,20 @@ def issue(data_dir: Path | None, as_json: bool, out: Path | None, **args: Any) -
 @json_option
 def list_keys(data_dir: Path | None, as_json: bool) -> None:
     """List the keys of the tenant, never their secrets."""
-    result = call(place(data_dir), "list_keys", {}, as_owner=True, offline=True)
+
+    async def ask(caller: Caller) -> list[dict[str, Any]]:
+        return await caller.pages("list_keys", {}, "keys")
+
+    keys = talk(place(data_dir), ask, as_owner=True, offline=True)
     if as_json:
-        output.print_json(result)
+        output.print_json({"keys": keys})
         return
     rows = [
         [
             *(k["id"], k["agent"], k["owner"], k["tenant"], ",".join(k["scopes"])),
             *(_rights(k.get("projects")), k["created_at"], k.get("revoked_at")),
         ]
-        for k in result["keys"]
+        for k in keys
     ]
     output.print_table(
         ["ID", "AGENT", "OWNER", "TENANT", "SCOPES", "PROJECTS", "CREATED", "REVOKED"], rows, wrap=4

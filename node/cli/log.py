@@ -70,8 +70,9 @@ def _ask(where: Place) -> dict[str, Any]:
 
 def _print_result(result: dict[str, Any]) -> None:
     if result["ok"]:
-        streams = len(result["streams"])
-        output.print_text(f"{result['name']}: {result['events']} events in {streams} streams, all as written")
+        events = output.counted(result["events"], "event")
+        streams = output.counted(len(result["streams"]), "stream")
+        output.print_text(f"{result['name']}: {events} in {streams}, as written")
         return
     bad = result.get("first_bad") or {}
     where = f"sequence {bad.get('sequence')} of stream {bad.get('stream')}"

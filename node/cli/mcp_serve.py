@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from mesh.ports import Requester
-from node.locations import config_dir, configured_key, data_dir, plain_setting, read_settings_file
+from node.locations import (
+    config_dir,
+    configured_key,
+    data_dir,
+    named_file,
+    plain_setting,
+    read_settings_file,
+)
 from node.logging_setup import log_to_stderr
 from node.version import version
 from proto.errors import HyphaeError
@@ -80,6 +87,7 @@ class Wiring:
         self._path = data_dir(environ, config, from_file, given)
         local = given is not None
         self._url = None if local else plain_setting("url", environ, from_file)
+        self._ca = plain_setting("tls_ca", environ, from_file)
         self._nats_url = None if local else plain_setting("nats_url", environ, from_file)
         self.project = plain_setting("project", environ, from_file)
 
@@ -115,7 +123,7 @@ class Wiring:
             if self._url:
                 from mesh.requester_http import HttpRequester
 
-                return HttpRequester(self._url)
+                return HttpRequester(self._url, ca=named_file(self._ca))
             if self._nats_url:
                 from mesh.nats_connections import gateway_requester
 

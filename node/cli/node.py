@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +17,8 @@ from node.cli.options import data_dir_option, json_option, place
 from node.data_directory import PeerDirectory, peers_of
 from node.locations import absolute
 from node.logging_setup import log_everything
+from node.server_tls import files_of
+from node.service.bounds import Bounds
 from node.settings import Settings, current_settings
 from proto.errors import HyphaeError, Invalid, Unavailable
 
@@ -159,6 +162,11 @@ def _peer_config(options: Mapping[str, Any], settings: Settings, data: Path) -> 
         model_dir=settings.model_dir,
         embed_threads=settings.embed_threads,
         embed_spinning=settings.embed_spinning,
+        http_name=settings.http_name,
+        http_connections=settings.http_connections,
+        tls=files_of(settings.tls_cert, settings.tls_key),
+        allow_plain_http=settings.allow_plain_http,
+        bounds=Bounds(**{f.name: getattr(settings, f.name) for f in dataclasses.fields(Bounds)}),
         allowed_hosts=settings.allowed_hosts,
         allowed_origins=settings.allowed_origins,
         idle_exit_s=settings.idle_exit_minutes * 60.0 if options["background"] else None,

@@ -11,9 +11,13 @@ from typing import Any
 
 import click
 
+from mcp_gateway.argument_kinds import name as name_argument
+from mcp_gateway.coercion import coerce
+from mcp_gateway.refusals import Refused
 from node.locations import config_dir, data_dir, read_settings_file
 
 _SPAN = re.compile(r"([0-9]{1,9})([smhd]?)")
+_PROJECT = name_argument("project")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -69,6 +73,19 @@ class Span(click.ParamType[int]):
         if found is None:
             self.fail(f'"{value}" is no length of time; give 90s, 30m, 12h or 7d.', param, ctx)
         return int(found.group(1)) * _SECONDS[found.group(2)]
+
+
+class ProjectName(click.ParamType[str]):
+    """The name of a project, as a peer will take it: one line of text."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name unchanged."""
+        try:
+            return str(coerce(_PROJECT, value))
+        except Refused as refused:
+            self.fail(refused.problem, param, ctx)
 
 
 def without_absent(**values: Any) -> dict[str, Any]:

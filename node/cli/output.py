@@ -6,14 +6,22 @@ The only module that imports rich.
 from __future__ import annotations
 
 import json
+import re
 import sys
-import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and how much there is in all (0 when that is not known)."""
+
+# What a memory may hold and a terminal would obey or hide: C0 and C1 controls but for tab and line feed, marks
+# and overrides of writing direction, characters without width, separators of lines, tags.
+# Source: Unicode Technical Reports 36 and 55.
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 
 def is_terminal() -> bool:
@@ -22,18 +30,32 @@ def is_terminal() -> bool:
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON, non-ASCII kept."""
-    print(json.dumps(value, ensure_ascii=False), flush=True)
+    """Print one line of JSON, non-ASCII kept; on a terminal what cannot be seen is escaped as JSON does it."""
+    text = json.dumps(value, ensure_ascii=False)
+    print(_UNSEEN.sub(lambda c: json.dumps(c[0])[1:-1], text) if is_terminal() else text, flush=True)
 
 
 def print_text(text: str) -> None:
-    """Print text for people; on a terminal without control characters, which a memory may hold."""
-    print(_harmless(text) if is_terminal() else text, flush=True)
+    """Print text for people; on a terminal with everything visible, which a memory may not be."""
+    print(visible(text) if is_terminal() else text, flush=True)
 
 
 def note(text: str) -> None:
     """Say something beside the result, on stderr."""
-    print(text, file=sys.stderr, flush=True)
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    """Return text in which what could command a terminal, or deceive its reader, is written as an escape.
+
+    Line feeds and tabs stay; `U+202E` becomes the six characters ``\\u202e``.
+    """
+    return _UNSEEN.sub(lambda c: c[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun in the right form, such as "1 peer" or "1,200 events"."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, wrap: int | None = None) -> None:
@@ -44,7 +66,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, wra
         rows: values by column; None is shown as nothing.
         wrap: index of the column that may be broken over lines; the others never are.
     """
-    texts = [["" if v is None else _harmless(" ".join(str(v).split())) for v in row] for row in rows]
+    texts = [["" if v is None else visible(" ".join(str(v).split())) for v in row] for row in rows]
     if is_terminal():
         _print_rich_table(headers, texts, wrap)
         return
@@ -64,11 +86,6 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]], wra
     for row in rows:
         table.add_row(*(Text(text) for text in row))  # Text: contents are not markup
     Console().print(table)
-
-
-def _harmless(text: str) -> str:
-    """Replace what could command a terminal; line breaks and tabs stay."""
-    return "".join(c if c in "\n\t" or unicodedata.category(c) != "Cc" else "\ufffd" for c in text)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "node": ("node.cli.node:node", "Run one peer; rebuild its projections."),
         "peer": ("node.cli.peer:peer", "Invite peers to the mesh, list them."),
         "status": ("node.cli.status:status", "The mesh at a glance, and who shares it."),
+        "doctor": ("node.cli.doctor:doctor", "What is wrong here, and how to mend it."),
         "tail": ("node.cli.status:tail", "Watch what happens, live."),
         "log": ("node.cli.log:log", "Verify the event log."),
     },
@@ -30,6 +31,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "store": ("node.cli.memory:store", "Store a memory."),
         "recall": ("node.cli.memory:recall", "Find memories."),
         "inbox": ("node.cli.memory:inbox", "Read what arrived."),
+        "session": ("node.cli.session:session", "Open, close and list working sessions."),
+        "scene": ("node.cli.scene:scene", "Group memories into scenes, list and show them."),
         "beacon": ("node.cli.beacon:beacon", "Place, list and withdraw standing interests."),
     },
 }

@@ -118,8 +118,12 @@ def _print_status(s: dict[str, Any]) -> None:
         ("state", s["state"] + "".join(f"\n          {p}" for p in s.get("problems", []))),
         ("nats", s.get("nats", "down")),
         ("memories", f"{s['cells']}" + _unsearchable(s)),
-        ("beacons", f"{s['beacons']} of {s['agents']} agents"),
-        *([("events", f"{s['events']} in {s['streams']} streams")] if "events" in s else []),
+        ("beacons", f"{s['beacons']} of {output.counted(s['agents'], 'agent')}"),
+        *(
+            [("events", f"{s['events']} in {output.counted(s['streams'], 'stream')}")]
+            if "events" in s
+            else []
+        ),
         ("space", s.get("space", "")),
         ("version", s["version"]),
         ("disk free", f"{s.get('disk_free_bytes', 0) / 1e9:.1f} GB"),
@@ -137,7 +141,8 @@ def _print_status(s: dict[str, Any]) -> None:
 
 def _members(s: dict[str, Any]) -> str:
     members = s.get("members", 0)
-    return f"{s.get('peers_up', 0)} of {members} peers up" if s["running"] else f"{members} peers"
+    peers = output.counted(members, "peer")
+    return f"{s.get('peers_up', 0)} of {peers} up" if s["running"] else peers
 
 
 def _unsearchable(s: dict[str, Any]) -> str:

@@ -20,9 +20,10 @@ from node.data_directory import MeshDirectory, PeerDirectory, RunFile, peers_of
 from node.detached import start_detached
 from node.directory_lock import holder_of
 from node.logging_setup import log_to_stderr
+from node.server_tls import ServerTls, check_exposure, files_of
 from node.settings import current_settings, unknown_variables
 from node.supervisor import Supervisor
-from node.up import UpConfig, UpSummary, summary_text
+from node.up import UpConfig, UpSummary, count_note, summary_text
 from proto.errors import Conflict
 
 INVITATION_S = 600
@@ -68,17 +69,21 @@ def up(
         http_host or settings.http_host,
         settings.http_port if http_port is None else http_port,
     )
+    files = files_of(settings.tls_cert, settings.tls_key)
+    check_exposure(config.http_host, tls=files is not None, allow_plain_http=settings.allow_plain_http)
+    if files is not None:
+        ServerTls(files)  # what is wrong with them is better said here than by a child
     for sentence in unknown_variables(os.environ):
         output.note(f"warning: {sentence}")
     log_to_stderr("warning")
     if detach:
-        _announce(start_detached(config), where.config, as_json, detached=True)
+        _announce(start_detached(config), where.config, as_json, config.peers, detached=True)
         return
     with output.working("starting NATS and the peers") as done:
 
         def ready(summary: UpSummary) -> None:
             done()
-            _announce(summary, where.config, as_json)
+            _announce(summary, where.config, as_json, config.peers)
 
         _run(config, settings.nats_server, ready)
     if not as_json:
@@ -143,7 +148,12 @@ async def _invitation(run: RunFile) -> str:
     return str(result["token"])
 
 
-def _announce(summary: UpSummary, config: Path, as_json: bool, *, detached: bool = False) -> None:
+def _announce(
+    summary: UpSummary, config: Path, as_json: bool, asked: int | None, *, detached: bool = False
+) -> None:
+    note = count_note(asked, len(summary.peers), MeshDirectory(summary.directory).last_number())
+    if note is not None:
+        output.note(f"warning: {note}")
     if as_json:
         output.print_json(summary.record())
         return

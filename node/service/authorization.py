@@ -6,8 +6,9 @@ from typing import Any
 
 import apsw
 
+from mcp_gateway.refusals import shown
 from node import database
-from node.principals import DEFAULT_PROJECT, Principal
+from node.principals import DEFAULT_PROJECT, UNCHANGED, Principal
 from node.service.context import Call
 from proto.errors import NotFound
 from proto.ids import SessionId, parse_uuid, uuid_prefix
@@ -31,10 +32,15 @@ def own_session(
         principal.agent_id,
     )
     if found is None:
-        raise NotFound(f"no session {text} of yours is known here. open_session starts one.")
+        raise NotFound(
+            f"no session {shown(text)} of yours is known here. {UNCHANGED}open_session gives a session_id and"
+            " lists your open ones."
+        )
     project, frontier, opened_ms, title, closed_ms = found
     if must_be_open and closed_ms is not None:
-        raise NotFound(f"session {text} is closed. Nothing was changed. open_session starts a new one.")
+        raise NotFound(
+            f"session {shown(text)} is closed. {UNCHANGED}Leave session_id out, or open_session starts a new one."
+        )
     return {
         "session": SessionId(session),
         "project": project,
@@ -45,7 +51,9 @@ def own_session(
     }
 
 
-def resolve_project(call: Call, session_project: str | None, *, write: bool, consequence: str = "") -> str:
+def resolve_project(
+    call: Call, session_project: str | None, *, write: bool, consequence: str = UNCHANGED
+) -> str:
     """Return the project of a call: argument, session, workspace, the key's only one, or the default.
 
     Raises:
@@ -89,5 +97,10 @@ def visible_cell(db: apsw.Connection, principal: Principal, text: str, field: st
     if len(found) == 1:
         return found[0][0], found[0][1]
     if len(found) > 1:
-        raise NotFound(f"{field} {text} begins several ids; give more of its characters.")
-    raise NotFound(f"no memory {text} is known here; check {field}.")
+        raise NotFound(
+            f"{field} {shown(text)} begins several ids. {UNCHANGED}Give the whole id, as recall returned it."
+        )
+    raise NotFound(
+        f"no memory {shown(text)} is known here. {UNCHANGED}Correct {field}; recall finds the id:"
+        f' {{"query": "what it says", "include_content": true}}'
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import apsw
 
+from mcp_gateway.refusals import shown
 from node import database
 from node.cell_columns import CellFilter
 from node.embedding import Embedding
@@ -17,6 +18,7 @@ from node.principals import Principal
 from node.replica import Replica
 from node.service.appending import append_one
 from node.service.context import Call, PeerContext
+from node.service.positions import format_position, parse_position
 from node.service.views import cut_content, format_ms, load_cells, within_budget
 from proto import limits
 from proto.codec import encode
@@ -29,6 +31,7 @@ DEFAULT_THRESHOLD = 0.30  # best F1 over labelled interests of the demo's corpus
 EXAMPLES = 3
 COUNTED = 1_000
 UNREAD_COUNTED = 10_000
+PAGE_OF_BEACONS = 100
 
 
 class BeaconOperations:
@@ -59,7 +62,7 @@ class BeaconOperations:
             replica, now_ms = context.writer.replica, context.now_ms
             created = _standing(replica, beacon, now_ms) is None
             if created:
-                _check_room(replica, p.agent_id, now_ms)
+                _check_room(replica, p.agent_id, now_ms, context.bounds.beacons_per_agent)
             return _placed(call, beacon, vector, threshold, ttl_s, expires_ms, frontier)
 
         await append_one(context, call, build)
@@ -84,15 +87,44 @@ class BeaconOperations:
             return found is not None and found.agent_id == agent
 
         if not await self._context.writer.ask(owned):
-            raise NotFound(f"no beacon {call.args['beacon_id']} of yours is known here; see list_beacons.")
+            raise NotFound(
+                f"no beacon {shown(call.args['beacon_id'])} of yours is known here. Nothing was changed."
+                " list_beacons shows yours."
+            )
         standing = await self._context.writer.ask(lambda r: _standing(r, beacon, 0))
         await self._withdraw(call, beacon, standing is not None)
         return {"beacon_id": format_uuid(beacon), "withdrawn": True}
 
     async def list_beacons(self, call: Call) -> Mapping[str, Any]:
         """List the caller's live beacons with what waits for each."""
-        p, context = call.principal, self._context
+        call.principal.require("read")
+        listed = [beacon for _, beacon in await self._live(call)]
+        kept = within_budget(listed, limits.RESULT_BYTES_MAX)
+        out: dict[str, Any] = {"agent": call.principal.agent, "beacons": kept}
+        if len(kept) < len(listed):
+            out["cut"] = len(listed) - len(kept)
+            out["note"] = (
+                "The list is cut to the oldest. To see more remove what you no longer need: place_beacon with the"
+                " same interest, project and filters and ttl_seconds 0."
+            )
+        return out
+
+    async def page_beacons(self, call: Call) -> Mapping[str, Any]:
+        """List them page by page, for programs that need them all."""
+        p, limit = call.principal, call.args.get("limit", PAGE_OF_BEACONS)
         p.require("read")
+        after: tuple[Any, ...] = ()
+        if "cursor" in call.args:
+            after = parse_position("beacons", p.agent_id, call.args["cursor"])
+        left = [(place, shown) for place, shown in await self._live(call) if place > after]
+        out: dict[str, Any] = {"agent": p.agent, "beacons": [shown for _, shown in left[:limit]]}
+        if len(left) > limit:
+            out["next_cursor"] = format_position("beacons", p.agent_id, *left[limit - 1][0])
+        return out
+
+    async def _live(self, call: Call) -> list[tuple[tuple[int, int, bytes], dict[str, Any]]]:
+        """Return the caller's live beacons as they are shown, each with its place in the list, oldest first."""
+        p, context = call.principal, self._context
         now_ms = context.now_ms
 
         def standing(replica: Replica) -> list[tuple[Beacon, Placement, int]]:
@@ -105,14 +137,11 @@ class BeaconOperations:
 
         found = await context.writer.ask(standing)
         waiting = await context.pool.read(lambda db: _waiting(db, p))
-        found.sort(key=lambda row: (row[1].hlc, row[0].beacon))
-        shown = [_beacon_object(b, pl, expires, waiting[b.beacon]) for b, pl, expires in found]
-        kept = within_budget(shown, limits.RESULT_BYTES_MAX)
-        out: dict[str, Any] = {"agent": p.agent, "beacons": kept}
-        if len(kept) < len(shown):
-            out["cut"] = len(shown) - len(kept)
-            out["note"] = "The list is cut to the oldest; remove what you no longer need with ttl_seconds 0."
-        return out
+        placed = [((pl.hlc.wall_ms, pl.hlc.counter, b.beacon), b, pl, expires) for b, pl, expires in found]
+        placed.sort(key=lambda row: row[0])
+        return [
+            (place, _beacon_object(b, pl, expires, waiting[b.beacon])) for place, b, pl, expires in placed
+        ]
 
     async def _withdraw(self, call: Call, beacon: BeaconId, standing: bool) -> Mapping[str, Any]:
         if standing:
@@ -123,7 +152,7 @@ class BeaconOperations:
 
     async def _would_match(self, call: Call, embedding: Embedding | None, threshold: float) -> dict[str, Any]:
         p, args, context = call.principal, call.args, self._context
-        layers = args.get("layers") or [0, 1, 2]
+        layers = args.get("layers") or [0]
         found: list[tuple[int, float]] = []
         for layer in layers:
             wanted = CellFilter(
@@ -165,12 +194,18 @@ def _standing(replica: Replica, beacon: BeaconId, now_ms: int) -> Placement | No
     return placement
 
 
-def _check_room(replica: Replica, agent: AgentId, now_ms: int) -> None:
-    count = sum(_standing(replica, b.beacon, now_ms) is not None for b in replica.beacons.of_agent(agent))
-    if count >= limits.BEACONS_PER_AGENT:
+def count_standing(replica: Replica, agent: AgentId, now_ms: int) -> int:
+    """Return how many beacons of an agent are placed, not withdrawn and not expired."""
+    return sum(_standing(replica, b.beacon, now_ms) is not None for b in replica.beacons.of_agent(agent))
+
+
+def _check_room(replica: Replica, agent: AgentId, now_ms: int, limit: int) -> None:
+    count = count_standing(replica, agent, now_ms)
+    if count >= limit:
         raise Overloaded(
-            f"{count} beacons of yours are placed, limit {limits.BEACONS_PER_AGENT}. Nothing was placed."
-            " Remove one with ttl_seconds 0; list_beacons shows them."
+            f"{count} beacons of yours are placed, limit {limit}. Nothing was placed."
+            " list_beacons shows them; remove one by its interest, project and filters:"
+            ' {"interest": "...", "ttl_seconds": 0}'
         )
 
 

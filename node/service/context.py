@@ -13,6 +13,7 @@ from node.principals import KeyRing, Principal
 from node.readers import ReaderMemory
 from node.reading import ReadPool
 from node.retrieval import Retrieval
+from node.service.bounds import Bounds
 from node.writer import Writer
 from proto.ids import MeshId, PeerId
 from proto.messages import Request
@@ -52,6 +53,7 @@ class PeerContext:
         problems: asks every part what is wrong with it; empty when all is well.
         note_damage: told what a verification of the whole log found.
         stop: ends the process, cleanly.
+        bounds: what this peer admits.
     """
 
     peer: PeerId
@@ -76,6 +78,7 @@ class PeerContext:
     signal: CommitSignal | None = None
     renewals_checked_ms: dict[bytes, int] = field(default_factory=dict)
     readers: ReaderMemory = field(default_factory=ReaderMemory)
+    bounds: Bounds = field(default_factory=Bounds)
 
     @property
     def now_ms(self) -> int:

@@ -19,10 +19,13 @@ from mcp_gateway.operations import find
 from node.principals import Principal
 from node.service.beacons import BeaconOperations
 from node.service.context import Call, PeerContext
+from node.service.explaining import ExplainOperations
+from node.service.exporting import ExportOperations
 from node.service.inbox import InboxOperations
 from node.service.keys import KeyOperations
 from node.service.members import MemberOperations
 from node.service.observing import ObservingOperations
+from node.service.places import Places
 from node.service.rates import Rates
 from node.service.recall import RecallOperations
 from node.service.scenes import SceneOperations
@@ -53,7 +56,9 @@ class MemoryService:
     ) -> None:
         self._context = context
         self._count = count
-        self._rates = Rates(time.monotonic)
+        bounds = context.bounds
+        self._rates = Rates(time.monotonic, bounds.rate_per_key, bounds.rate_burst)
+        self._places = Places(bounds.calls_at_once, bounds.calls_at_once_per_key)
         self._unheard = UnheardKeys(context.keys, time.monotonic)
         self.last_request = time.monotonic()
         store, recall = StoreOperations(context), RecallOperations(context)
@@ -63,8 +68,12 @@ class MemoryService:
             InboxOperations(context),
         )
         keys, members, look = KeyOperations(context), MemberOperations(context), ObservingOperations(context)
-        scenes = SceneOperations(context)
-        self._members, self._sessions = members, sessions
+        scenes, explain, export = (
+            SceneOperations(context),
+            ExplainOperations(context),
+            ExportOperations(context),
+        )
+        self._members, self._sessions, self._scenes = members, sessions, scenes
         self._operations: dict[str, Operation] = {
             "store": store.store,
             "store_bulk": store.store_bulk,
@@ -72,13 +81,19 @@ class MemoryService:
             "query": recall.query,
             "open_session": sessions.open_session,
             "close_session": sessions.close_session,
+            "list_sessions": sessions.list_sessions,
             "place_beacon": beacons.place_beacon,
             "list_beacons": beacons.list_beacons,
+            "page_beacons": beacons.page_beacons,
             "withdraw_beacon": beacons.withdraw_beacon,
             "diffs_since": inbox.diffs_since,
             "drain_inbox": inbox.drain_inbox,
             "get_scene": scenes.get_scene,
             "list_scenes": scenes.list_scenes,
+            "consolidate_scenes": scenes.consolidate_scenes,
+            "explain_recall": explain.explain_recall,
+            "explain_entry": explain.explain_entry,
+            "export": export.export,
             "get_node": look.get_node,
             "whoami": look.whoami,
             "status": look.status,
@@ -139,7 +154,8 @@ class MemoryService:
         spec, operation = find(request.method), self._operations.get(request.method)
         if spec is None or operation is None:
             raise Invalid(f'there is no operation "{request.method[:40]}".')
-        outcome = await operation(Call(principal, check(spec, request.args), request))
+        with self._places.one(principal.key_id):
+            outcome = await operation(Call(principal, check(spec, request.args), request))
         return outcome if isinstance(outcome, Reply) else Reply(result=outcome)
 
     async def _authenticate(self, request: Request, args_bytes: bytes | None) -> Principal:
@@ -149,6 +165,11 @@ class MemoryService:
             if self._context.cluster is None or not await self._unheard.came(request):
                 raise
             return self._context.keys.authenticate(request, args_bytes)
+
+    @property
+    def calls_under_way(self) -> int:
+        """Calls of keys that have not been answered yet."""
+        return self._places.taken
 
     async def close_idle_sessions(self) -> None:
         """Close sessions in which nothing happened for 24 h."""
@@ -161,7 +182,8 @@ class MemoryService:
             self._context.readers.sent(page_id)
 
     async def close(self) -> None:
-        """Nothing to release: the composition root owns the parts."""
+        """End what goes on between calls; the composition root owns the parts."""
+        await self._scenes.close()
 
 
 def _page_of(cursor: str) -> PageId | None:

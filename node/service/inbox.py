@@ -20,7 +20,9 @@ from node.inbox_projection import unpack_matches
 from node.inbox_query import Entry, arrived_since
 from node.readers import Reader
 from node.replica import Draft
+from node.service import notes
 from node.service.authorization import own_session
+from node.service.beacons import count_standing
 from node.service.context import Call, PeerContext
 from node.service.pages import BEFORE_ANY, format_cursor, named_page, names_pages
 from node.service.renewal import renew_beacons
@@ -100,7 +102,7 @@ class InboxOperations:
             result["may_repeat"] = True
         if page.plan.given_up and advance:
             result["skipped"] = len(page.plan.given_up)
-        note = await self._note(call, page)
+        note = await self._note(call, page, result["remaining"], advance=advance)
         if note:
             result["note"] = note
         if advance:
@@ -131,16 +133,19 @@ class InboxOperations:
         )
         return format_cursor(reader.agent, page_id)
 
-    async def _note(self, call: Call, page: _Page) -> str | None:
-        if page.diffs or page.plan.waiting:
-            return None
-        p = call.principal
-        placed = await self._context.pool.read(
-            lambda db: database.row(db, "SELECT 1 FROM placements WHERE agent_id=? LIMIT 1", p.agent_id)
+    async def _note(self, call: Call, page: _Page, remaining: int, *, advance: bool) -> str | None:
+        has_beacon = True
+        if not page.diffs and not remaining:
+            agent, now_ms = call.principal.agent_id, self._context.now_ms
+            has_beacon = await self._context.writer.ask(lambda r: count_standing(r, agent, now_ms)) > 0
+        return notes.of_page(
+            page.diffs,
+            remaining,
+            advanced=advance,
+            may_repeat=page.may_repeat,
+            skipping="skip_before" in call.args,
+            has_beacon=has_beacon,
         )
-        if placed is None:
-            return "Nothing waits, and you have no beacon: place_beacon once per subject that you care about."
-        return None
 
     async def diffs_since(self, call: Call) -> Mapping[str, Any]:
         """Read entries again by time of arrival at this peer; changes nothing."""
@@ -158,11 +163,13 @@ class InboxOperations:
 
         kept, entries = await context.pool.read(look)
         last_us = entries[len(kept) - 1].arrived_us if kept else max(since_us, 0)
+        note = notes.content_cut(kept)
         return {
             "diffs": kept,
             "next_since": format_time_us(last_us),
             "has_more": len(entries) > len(kept),
             "now": format_time_us(now_us),
+            **({"note": note} if note else {}),
         }
 
 
@@ -210,7 +217,7 @@ def _diff_object(
     matches = sorted(unpack_matches(entry.matched), key=lambda m: -m.score)
     if matches:
         out["matched"] = [
-            {"interest": _interest(db, m.beacon, interests), "similarity": round(m.score / 10_000, 4)}
+            {"interest": interest_of(db, m.beacon, interests), "similarity": round(m.score / 10_000, 4)}
             for m in matches[:MATCHED_SHOWN]
         ]
     if len(matches) > MATCHED_SHOWN:
@@ -227,7 +234,8 @@ def _diff_object(
     return out
 
 
-def _interest(db: apsw.Connection, beacon: bytes, known: dict[bytes, str]) -> str:
+def interest_of(db: apsw.Connection, beacon: bytes, known: dict[bytes, str]) -> str:
+    """Return the text of a beacon, cut, and remember it in `known`."""
     if beacon not in known:
         local = database.value(db, "SELECT max(local) FROM placements WHERE beacon=?", beacon)
         stored = read_stored(db, local)

@@ -10,12 +10,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from mcp_gateway.authentication import KeyText
 from node import database
-from node.principals import AGENT_SCOPES, Principal
+from node.principals import AGENT_SCOPES, RESERVED, Principal
 from node.replica import Draft
 from node.service.appending import append_one
 from node.service.context import Call, PeerContext
+from node.service.positions import format_position, parse_position
 from node.service.views import format_ms
-from proto.errors import Forbidden, HyphaeError, NotFound
+from proto import limits
+from proto.errors import Forbidden, HyphaeError, Invalid, NotFound
 from proto.ids import format_base32
 from proto.payloads import KeyIssued, KeyRevoked
 
@@ -67,6 +69,8 @@ class KeyOperations:
             p.require("operator", "Keys of another tenant need it. ")
         if "operator" in scopes:
             p.require("operator", "Only an operator makes operators. ")
+        for field in ("agent", "owner"):
+            _refuse_reserved(field, args.get(field, ""))
         key, issued = mint_key(
             self._context.random_bytes,
             tenant=tenant,
@@ -80,21 +84,31 @@ class KeyOperations:
         return _shown(key, issued)
 
     async def list_keys(self, call: Call) -> Mapping[str, Any]:
-        """List keys of the caller's tenant, without secrets; an operator sees all."""
-        p = call.principal
+        """List keys of the caller's tenant, without secrets, page by page; an operator sees all."""
+        p, limit = call.principal, call.args.get("limit", limits.PAGE)
         p.require("admin")
         everywhere = "operator" in p.scopes
+        after = (-1, "")
+        if "cursor" in call.args:
+            after_ms, after_id = parse_position("keys", p.agent_id, call.args["cursor"])
+            after = (int(after_ms), str(after_id))
         found = await self._context.pool.read(
             lambda db: database.rows(
                 db,
                 "SELECT k.key_id, k.agent, k.owner, k.tenant, k.scopes, k.projects, k.created_ms, r.revoked_ms"
-                " FROM keys k LEFT JOIN revocations r ON r.key_id=k.key_id WHERE ? OR k.tenant_id=?"
-                " ORDER BY k.created_ms, k.key_id",
+                " FROM keys k LEFT JOIN revocations r ON r.key_id=k.key_id WHERE (? OR k.tenant_id=?)"
+                " AND (k.created_ms, k.key_id) > (?, ?) ORDER BY k.created_ms, k.key_id LIMIT ?",
                 everywhere,
                 p.tenant,
+                *after,
+                limit + 1,
             )
         )
-        return {"keys": [_row(*r) for r in found]}
+        out: dict[str, Any] = {"keys": [_row(*r) for r in found[:limit]]}
+        if len(found) > limit:
+            last = found[limit - 1]
+            out["next_cursor"] = format_position("keys", p.agent_id, last[6], last[0])
+        return out
 
     async def revoke_key(self, call: Call) -> Mapping[str, Any]:
         """Revoke a key: its next call fails on every peer that has heard of it."""
@@ -139,6 +153,14 @@ class KeyOperations:
         if "operator" in json.loads(found[3]) and "operator" not in p.scopes:
             raise Forbidden("an operator's key is managed by operators. Nothing was changed.")
         return found[:6]
+
+
+def _refuse_reserved(field: str, given: str) -> None:
+    if given.strip().casefold().startswith(RESERVED):
+        raise Invalid(
+            f'{field} begins with "{RESERVED}", which names the mesh itself. No key was issued.'
+            f' Choose another, for example {{"{field}": "claude-code"}}.'
+        )
 
 
 def _may_manage(principal: Principal, found: tuple[Any, ...]) -> bool:

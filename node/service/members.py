@@ -19,6 +19,7 @@ from proto.messages import Request
 from proto.payloads import PeerJoined
 
 INVITE_TTL_S = 3_600
+CLOCK_OFF_MS = 2_000  # less is the age of a digest, and harms nobody
 
 
 class MemberOperations:
@@ -57,6 +58,8 @@ class MemberOperations:
             out["retired_at"] = format_ms(retired_ms)
         if heard is not None:
             out.update({k: heard[k] for k in ("urls", "version", "heard_ms_ago", "missing_events")})
+            if out["state"] == "up" and abs(heard["clock_off_ms"]) > CLOCK_OFF_MS:
+                out["clock_off_ms"] = heard["clock_off_ms"]
         return out
 
     async def invite_peer(self, call: Call) -> Mapping[str, Any]:

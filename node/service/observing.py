@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import apsw
@@ -15,7 +15,8 @@ from node.log_verification import BadEvent, verify_stream
 from node.principals import Principal
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
-from node.service.views import details, load_cells
+from node.service.full_cells import full_cell
+from node.service.views import load_cells
 from node.sqlite_log import Logged, read_logged
 from proto.errors import Corrupted, ProtocolError
 from proto.ids import format_base32, format_uuid
@@ -141,48 +142,7 @@ def _full_node(db: apsw.Connection, principal: Principal, text: str) -> dict[str
     cell = load_cells(db, [cell_no]).get(cell_no)
     if cell is None:
         raise Corrupted(f"the event of memory {text} cannot be read; run `hyphae log verify`.")
-    logged, p = read_logged(db, cell.local), cell.payload
-    header = logged.event.header
-    out: dict[str, Any] = {
-        "node_id": format_uuid(p.cell),
-        "content": p.content,
-        "cell_type": p.cell_type,
-        "project": p.project,
-        "source_agent": p.agent,
-        "owner": p.owner,
-        "created_at": cell.created_at,
-        "salience": p.salience / 10_000,
-        "layer": p.layer,
-        **details(cell),
-        "content_bytes": len(p.content.encode()),
-    }
-    if p.supersedes is not None:
-        out["supersedes"] = format_uuid(p.supersedes)
-    derived_from = _visible(db, principal, p.derived_from)
-    if derived_from:
-        out["derived_from"] = derived_from
-    if p.embedded_chars < len(p.content):
-        out["embedded_chars"] = p.embedded_chars
-        out["note"] = (
-            f"the text was cut for vector search: its first {p.embedded_chars} of {len(p.content)} characters"
-            " are embedded, the rest is found by its words only"
-        )
-    out["provenance"] = {
-        "peer_id": format_base32(header.peer),
-        "epoch": header.ordinal,
-        "sequence": header.sequence,
-        "hash": logged.event.hash.hex(),
-        "space": p.vector.space if p.vector else None,
-        "received_at": format_time_us(logged.arrived_us),
-    }
-    return out
-
-
-def _visible(db: apsw.Connection, principal: Principal, cells: Sequence[bytes]) -> list[str]:
-    """Return the ids of those cells that a principal may read: its author could read more."""
-    condition, parameters = principal.scope(None).condition("c")
-    query = f"SELECT 1 FROM cells c WHERE c.cell=? AND c.tenant_id=? AND {condition}"  # noqa: S608
-    return [format_uuid(c) for c in cells if database.row(db, query, c, principal.tenant, *parameters)]
+    return full_cell(db, principal, cell)
 
 
 def _counts(db: apsw.Connection, principal: Principal, space: str) -> dict[str, int]:

@@ -12,12 +12,13 @@ from node import database
 from node.cell_columns import CellFilter
 from node.principals import Principal
 from node.retrieval import Found
+from node.service import notes
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
-from node.service.views import cell_object, load_cells, within_budget
+from node.service.views import cell_object, fitting_cell, load_cells, within_budget
 from proto import limits
 from proto.errors import Invalid, NotFound
-from proto.ids import AgentId, agent_id, format_uuid, uuid_prefix
+from proto.ids import ID_BYTES, AgentId, agent_id, format_uuid, uuid_prefix
 
 DEFAULT_K = 10
 ME = "me"
@@ -41,43 +42,55 @@ class RecallOperations:
         p, args, context = call.principal, call.args, self._context
         p.require("read")
         show = _show_cells if args.get("include_content", False) else _show_ids
-        named = await self._by_id(call)
+        named = await named_cell(self._context, call)
         if named is not None:
-            return self._result(call, await context.pool.read(lambda db: show(db, [named])))
-        wanted = _filter(p, args, layer, context.now_ms)
+            return await self._whole(call, named)
+        wanted = search_filter(p, args, layer, context.now_ms)
         k, mode = args.get("k", DEFAULT_K), args.get("mode", "hybrid")
         shown = await context.retrieval.search(p.tenant, args["query"], wanted, k, mode, show)
-        return self._result(call, shown)
+        return self._result(call, layer, shown)
 
-    async def _by_id(self, call: Call) -> tuple[int, float] | None:
-        """Return the cell that the query names by its id, if it does."""
-        text = call.args["query"].strip()
-        if uuid_prefix(text) is None:
-            return None
-        try:
-            _, cell_no = await self._context.pool.read(
-                lambda db: visible_cell(db, call.principal, text, "query")
-            )
-        except (NotFound, Invalid):
-            return None  # it only looked like one: hexadecimal words and numbers are searched for
-        return cell_no, 0.0
+    async def _whole(self, call: Call, cell_no: int) -> Mapping[str, Any]:
+        """Return one memory, as much of its content as the budget holds."""
+        args = call.args
+        if not args.get("include_content", False):
+            return {"results": await self._context.pool.read(lambda db: _show_ids(db, [(cell_no, 0.0)]))}
+        most = args.get("max_bytes", limits.RESULT_BYTES)
+        cells = await self._context.pool.read(lambda db: load_cells(db, [cell_no]))
+        results = [fitting_cell(cell, 0.0, most) for cell in cells.values()]
+        out: dict[str, Any] = {"results": results}
+        if any("content_chars" in result for result in results):
+            beyond_all = most >= limits.RESULT_BYTES_MAX
+            out["note"] = notes.BEYOND_ALL if beyond_all else notes.BEYOND
+        return out
 
-    def _result(self, call: Call, shown: list[dict[str, Any]]) -> Mapping[str, Any]:
+    def _result(self, call: Call, layer: int, shown: list[dict[str, Any]]) -> Mapping[str, Any]:
         kept = within_budget(shown, call.args.get("max_bytes", limits.RESULT_BYTES))
+        cut = len(shown) - len(kept)
         out: dict[str, Any] = {"results": kept}
-        if len(kept) < len(shown):
-            out["cut"] = len(shown) - len(kept)
-        note = self._note(call, shown)
+        if cut:
+            out["cut"] = cut
+        unknown = notes.UNKNOWN_ID if shown and _is_whole_id(call.args["query"]) else None
+        note = notes.joined(unknown, notes.of_search(call.args, layer, shown, cut))
         if note:
             out["note"] = note
         return out
 
-    def _note(self, call: Call, shown: list[dict[str, Any]]) -> str | None:
-        if call.request.method == "query" and call.args["layer"] > 0 and not shown:
-            return "Nothing is on this layer yet; recall searches layer 0, where nearly everything is."
-        if not shown:
-            return "Nothing passes these filters. Widen project, cell_types, tags or since."
+
+async def named_cell(context: PeerContext, call: Call) -> int | None:
+    """Return the number of the cell that the query names by its id, if it does: it alone is found then."""
+    text = call.args["query"].strip()
+    if uuid_prefix(text) is None:
         return None
+    try:
+        _, cell_no = await context.pool.read(lambda db: visible_cell(db, call.principal, text, "query"))
+    except (NotFound, Invalid):
+        return None  # it only looked like one: hexadecimal words and numbers are searched for
+    return cell_no
+
+
+def _is_whole_id(query: str) -> bool:
+    return len(uuid_prefix(query.strip()) or "") == 2 * ID_BYTES
 
 
 def _show_ids(db: apsw.Connection, found: Found) -> list[dict[str, Any]]:
@@ -90,7 +103,8 @@ def _show_cells(db: apsw.Connection, found: Found) -> list[dict[str, Any]]:
     return [cell_object(cells[n], _round(d)) for n, d in found if n in cells]
 
 
-def _filter(p: Principal, args: Mapping[str, Any], layer: int, now_ms: int) -> CellFilter:
+def search_filter(p: Principal, args: Mapping[str, Any], layer: int, now_ms: int) -> CellFilter:
+    """Return what a search is narrowed to: by what its caller may read and by what it asks for."""
     since_us = parse_since(args["since"], now_ms) if "since" in args else None
     agents: list[AgentId] = [
         p.agent_id if name == ME else agent_id(p.tenant, name) for name in args.get("from_agents", ())

@@ -46,7 +46,7 @@ class SessionOperations:
         title = call.args.get("title", "")
 
         def build(frontier: WireFrontier) -> SessionOpened:
-            _check_room(context.writer.replica.db, p.agent_id, idle_since, still)
+            _check_room(context, p.agent_id, idle_since)
             return SessionOpened(
                 session=session, agent=p.agent, owner=p.owner, project=project, title=title, frontier=frontier
             )
@@ -81,6 +81,16 @@ class SessionOperations:
             closed_ms = closed.event.header.wall_ms
         return {"session_id": call.args["session_id"], "closed_at": format_ms(closed_ms)}
 
+    async def list_sessions(self, call: Call) -> Mapping[str, Any]:
+        """List the caller's open sessions: bounded, because so many can be open at a time."""
+        p, context = call.principal, self._context
+        p.require("read")
+        project = p.scope(call.args.get("project")).project
+        idle_since = context.now_ms - limits.SESSION_IDLE_S * 1000
+        most = context.bounds.sessions_per_agent
+        found = await context.pool.read(lambda db: _open_sessions(db, p.agent_id, project, idle_since, most))
+        return {"agent": p.agent, "sessions": found}
+
     async def close_idle(self) -> None:
         """Append the closing event of every session in which nothing was stored or listed for 24 h."""
         context = self._context
@@ -90,18 +100,21 @@ class SessionOperations:
             await context.writer.append([Draft.of(TenantId(tenant), AgentId(agent), closing)])
 
 
-def _check_room(db: apsw.Connection, agent: bytes, idle_since_ms: int, still: list[dict[str, Any]]) -> None:
-    total = database.value(
-        db,
-        "SELECT count(*) FROM sessions s WHERE s.agent_id=? AND s.opened_ms>=? AND NOT EXISTS"
-        " (SELECT 1 FROM closings x WHERE x.session=s.session)",
+def _check_room(context: PeerContext, agent: bytes, idle_since_ms: int) -> None:
+    limit = context.bounds.sessions_per_agent
+    still = database.rows(
+        context.writer.replica.db,
+        "SELECT s.session FROM sessions s WHERE s.agent_id=? AND s.opened_ms>=? AND NOT EXISTS"
+        " (SELECT 1 FROM closings x WHERE x.session=s.session) ORDER BY s.opened_ms, s.session",
         agent,
         idle_since_ms,
     )
-    if total >= limits.OPEN_SESSIONS_PER_AGENT:
+    total = len(still)
+    if total >= limit:
+        oldest = still[0][0]
         raise Overloaded(
-            f"{total} sessions of yours are open, limit {limits.OPEN_SESSIONS_PER_AGENT}. Nothing was opened."
-            f' Close one first, for example {{"session_id": "{still[-1]["session_id"] if still else "..."}"}}.'
+            f"{total} sessions of yours are open, limit {limit}. Nothing was opened."
+            f' Go on with one, or close one with close_session: {{"session_id": "{format_uuid(oldest)}"}}'
         )
 
 
@@ -120,20 +133,30 @@ def _idle(db: apsw.Connection, before_ms: int) -> list[tuple[bytes, bytes, bytes
 
 
 def _open_sessions(
-    db: apsw.Connection, agent: bytes, project: str, idle_since_ms: int
+    db: apsw.Connection,
+    agent: bytes,
+    project: str | None,
+    idle_since_ms: int,
+    most: int = OPEN_SESSIONS_SHOWN,
 ) -> list[dict[str, Any]]:
-    """Return the agent's sessions that are open in a project, latest first."""
+    """Return the agent's sessions that are open, latest first; without a project each names its own."""
     found = database.rows(
         db,
-        "SELECT s.session, s.title, s.opened_ms FROM sessions s WHERE s.agent_id=? AND s.project=?"
-        " AND s.opened_ms>=? AND NOT EXISTS (SELECT 1 FROM closings x WHERE x.session=s.session)"
-        " ORDER BY s.opened_ms DESC, s.session LIMIT ?",
+        "SELECT s.session, s.project, s.title, s.opened_ms FROM sessions s WHERE s.agent_id=?1"
+        " AND (?2 IS NULL OR s.project=?2)"
+        " AND s.opened_ms>=?3 AND NOT EXISTS (SELECT 1 FROM closings x WHERE x.session=s.session)"
+        " ORDER BY s.opened_ms DESC, s.session LIMIT ?4",
         agent,
         project,
         idle_since_ms,
-        OPEN_SESSIONS_SHOWN,
+        most,
     )
     return [
-        {"session_id": format_uuid(s), **({"title": title} if title else {}), "opened_at": format_ms(ms)}
-        for s, title, ms in found
+        {
+            "session_id": format_uuid(s),
+            **({"project": of} if project is None else {}),
+            **({"title": title} if title else {}),
+            "opened_at": format_ms(ms),
+        }
+        for s, of, title, ms in found
     ]

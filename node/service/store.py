@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import apsw
 
 from mcp_gateway.arguments import check
+from mcp_gateway.refusals import shown
 from mcp_gateway.tools import TOOLS
 from node import database, disk
 from node.embedding import Embedding
@@ -153,17 +155,23 @@ class StoreOperations:
         cell, cell_no = visible_cell(db, p, text, "supersedes")
         held = load_cells(db, [cell_no]).get(cell_no)
         if held is None:
-            raise Corrupted(f"memory {text} is damaged here and cannot be replaced. {NOTHING}".rstrip())
+            raise Corrupted(
+                f"memory {shown(text)} is damaged here and cannot be replaced. {NOTHING}"
+                "Store without supersedes; the operator can run `hyphae log verify`."
+            )
         old = held.payload
         if old.project != project:
             raise Invalid(
-                f"supersedes names a memory of project {old.project}, this one goes to {project}. {NOTHING}"
-                f'Pass project "{old.project}".'
+                f"supersedes names a memory of another project than {shown(project)}. {NOTHING}"
+                f'Store in its own: {{"project": {json.dumps(old.project, ensure_ascii=False)}}}'
             )
         if old.agent != p.agent and old.project != PRIVATE:
             grants = None if p.projects is None else dict(p.projects)
             if grants is not None and grants.get(old.project) != "rw":
-                raise Forbidden(f"only its author or a writer of {old.project} may replace it. {NOTHING}")
+                raise Forbidden(
+                    f"only its author or a writer of {shown(old.project)} may replace it. {NOTHING}"
+                    f'Store beside it instead: {{"derived_from": ["{format_uuid(cell)}"]}}'
+                )
         return cell
 
     def _is_stored(self, db: apsw.Connection, cell: CellId, request_digest: bytes) -> bool:
@@ -212,7 +220,7 @@ def _payload(checked: _Checked, embedding: Embedding, space: str) -> CellStored:
 def _conflict() -> Conflict:
     return Conflict(
         "this idempotency_key already names another memory. Nothing was stored."
-        " Leave the key out, or choose a new one."
+        " Leave idempotency_key out: it is only to repeat the same store, unchanged."
     )
 
 

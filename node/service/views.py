@@ -69,20 +69,35 @@ def _newest_replacement(db: apsw.Connection, cell: bytes) -> bytes | None:
     return found
 
 
-def cut_content(content: str) -> dict[str, Any]:
-    """Return {content} and, when it is cut at 2,000 characters, {content_chars}: how many there are."""
-    if len(content) <= limits.ENTRY_CHARS:
+def cut_content(content: str, chars: int = limits.ENTRY_CHARS) -> dict[str, Any]:
+    """Return {content} and, when it is cut at a number of characters, {content_chars}: how many there are."""
+    if len(content) <= chars:
         return {"content": content}
-    return {"content": content[: limits.ENTRY_CHARS], "content_chars": len(content)}
+    return {"content": content[:chars], "content_chars": len(content)}
 
 
-def cell_object(cell: StoredCell, distance: float) -> dict[str, Any]:
-    """Return a cell as recall shows it with its content."""
+def fitting_cell(cell: StoredCell, distance: float, max_bytes: int) -> dict[str, Any]:
+    """Return a cell with as much of its content as a budget holds, at least as much as among others."""
+    size = len(cell.payload.content)
+    if size_of(cell_object(cell, distance, size)) <= max_bytes:
+        return cell_object(cell, distance, size)
+    fits, too_many = limits.ENTRY_CHARS, size
+    while too_many - fits > 1:
+        chars = (fits + too_many) // 2
+        if size_of(cell_object(cell, distance, chars)) <= max_bytes:
+            fits = chars
+        else:
+            too_many = chars
+    return cell_object(cell, distance, fits)
+
+
+def cell_object(cell: StoredCell, distance: float, chars: int = limits.ENTRY_CHARS) -> dict[str, Any]:
+    """Return a cell as recall shows it with its content, cut at a number of characters."""
     p = cell.payload
     out: dict[str, Any] = {
         "node_id": format_uuid(p.cell),
         "distance": distance,
-        **cut_content(p.content),
+        **cut_content(p.content, chars),
         "cell_type": p.cell_type,
         "project": p.project,
         "source_agent": p.agent,

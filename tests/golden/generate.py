@@ -151,6 +151,25 @@ PAYLOADS: tuple[p.Payload, ...] = (
         refs=(octets(44), octets(45)),
         commits=(octets(41),),
     ),
+    p.SceneConsolidated(run=octets(50), project="billing", retired=(octets(51),)),
+    p.SceneConsolidated(
+        run=octets(50),
+        project=p.PRIVATE,
+        owner="ana",
+        part=2,
+        parts=3,
+        scenes=(
+            p.Scene(
+                scene=octets(52),
+                title="Invoices are numbered per tenant",
+                medoid=octets(21),
+                summary=octets(53),
+                from_ms=1_700_000_000_000,
+                to_ms=1_700_000_060_000,
+                members=(octets(20), octets(21), octets(54)),
+            ),
+        ),
+    ),
 )
 
 

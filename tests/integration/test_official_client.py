@@ -1,7 +1,7 @@
 """The official Python MCP client, as agents run it, over both transports, on a fake peer.
 
-In both modes of the client: `legacy` starts with `initialize`; `auto` probes for a newer era first and falls
-back.
+In all modes of the client: `legacy` starts with `initialize`; `auto` asks `server/discover` first and would fall
+back; a pinned revision asks nothing beforehand.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.support.http_peer import HttpPeer
-from tests.support.recording_requester import KEY, UNKNOWN_KEY
+from tests.support.recording_requester import KEY, UNKNOWN_KEY, Gate
 from tests.support.stdio_process import FAKE_PEER
+from tests.support.waiting import until
 
-Mode = Literal["legacy", "auto"]
-MODES: list[Mode] = ["legacy", "auto"]
+Mode = Literal["legacy", "auto", "2026-07-28"]
+MODES: list[Mode] = ["legacy", "auto", "2026-07-28"]
+SPOKEN = {"legacy": "2025-11-25", "auto": "2026-07-28", "2026-07-28": "2026-07-28"}
 STORE = {"content": "we retry payments ブ 👩‍👩‍👧", "cell_type": "Decision"}
 
 
@@ -35,12 +37,18 @@ async def over_stdio(mode: Mode, key: str = KEY) -> AsyncIterator[Client]:
 
 
 @contextlib.asynccontextmanager
+async def to(peer: HttpPeer, mode: Mode, key: str = KEY) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers={"x-hyphae-key": key}) as http:
+        transport = streamable_http_client(f"http://127.0.0.1:{peer.port}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield client
+
+
+@contextlib.asynccontextmanager
 async def over_http(mode: Mode, key: str = KEY) -> AsyncIterator[Client]:
     with HttpPeer() as peer:
-        async with httpx2.AsyncClient(headers={"x-hyphae-key": key}) as http:
-            transport = streamable_http_client(f"http://127.0.0.1:{peer.port}/mcp", http_client=http)
-            async with Client(transport, mode=mode) as client:
-                yield client
+        async with to(peer, mode, key) as client:
+            yield client
 
 
 TRANSPORTS = [over_stdio, over_http]
@@ -51,8 +59,10 @@ TRANSPORTS = [over_stdio, over_http]
 def test_an_agent_lists_stores_recalls_and_reads_its_errors(transport: Any, mode: Mode) -> None:
     async def run() -> None:
         async with transport(mode) as client:
-            assert client.server_info.version == "9.9"
-            assert "drain_inbox" in (client.instructions or "")
+            assert client.protocol_version == SPOKEN[mode]
+            if mode != "2026-07-28":  # pinned, the client learns these from nowhere
+                assert client.server_info.version == "9.9"
+                assert "drain_inbox" in (client.instructions or "")
             listed = await client.list_tools()
             assert listed.tools[0].name == "store"
             assert len(listed.tools) == 11
@@ -90,6 +100,48 @@ def test_fifty_calls_at_once_are_all_answered(mode: Mode) -> None:
             calls = [client.call_tool("store", {**STORE, "content": f"cell {n}"}) for n in range(50)]
             results = await asyncio.gather(*calls)
             assert len({result.structured_content["node_id"] for result in results}) == 50
+
+    asyncio.run(asyncio.wait_for(run(), 60))
+
+
+@pytest.mark.parametrize("mode", ["auto", "2026-07-28"])
+def test_a_call_that_the_client_gives_up_over_http_is_cancelled(mode: Mode) -> None:
+    async def run(peer: HttpPeer) -> None:
+        async with to(peer, mode) as client:
+            slow = asyncio.create_task(client.call_tool("recall", {"query": "x"}))
+            await until(lambda: bool(peer.requester.asked("recall")), "the call has arrived")
+            assert len((await client.list_tools()).tools) == 11
+            slow.cancel()
+            await until(lambda: peer.requester.cancelled == ["recall"], "the call is cancelled")
+            assert not (await client.call_tool("list_beacons", {})).is_error
+
+    with HttpPeer() as peer:
+        peer.requester.plan("recall", Gate())
+        asyncio.run(asyncio.wait_for(run(peer), 60))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_that_the_client_gives_up_over_stdio_leave_their_places(mode: Mode) -> None:
+    async def run() -> None:
+        server = StdioServerParameters(
+            command=sys.executable, args=[str(FAKE_PEER)], env={"HYPHAE_API_KEY": KEY, "FAKE_HANG": "1"}
+        )
+        async with Client(server, mode=mode) as client:
+
+            async def is_full() -> bool:
+                try:
+                    return bool((await client.call_tool("list_beacons", {})).is_error)
+                except MCPError as refused:
+                    return refused.error.message.startswith("overloaded: ")
+
+            slow = [asyncio.create_task(client.call_tool("store", STORE)) for _ in range(64)]
+            while not await is_full():
+                pass
+            for call in slow:
+                call.cancel()
+            await asyncio.gather(*slow, return_exceptions=True)
+            while await is_full():
+                pass
 
     asyncio.run(asyncio.wait_for(run(), 60))
 

@@ -76,7 +76,7 @@ def test_without_a_peer_a_store_says_that_nothing_was_stored() -> None:
         (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]\n', -32600, None),
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}\n', -32600, None),
         (b'{"jsonrpc":"2.0","id":7,"method":"no/such"}\n', -32601, 7),
-        (b'{"jsonrpc":"2.0","id":7,"method":"server/discover"}\n', -32601, 7),
+        (b'{"jsonrpc":"2.0","id":7,"method":"server/discover"}\n', -32602, 7),
         (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":null}\n', -32602, 7),
         (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}\n', -32602, 7),
     ],

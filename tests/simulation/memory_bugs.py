@@ -25,7 +25,7 @@ from node.readers import Reader, ReaderMemory
 from node.replica import Draft, Written
 from node.sqlite_log import Logged
 from proto.ids import diff_id
-from proto.payloads import CellStored, PageListed
+from proto.payloads import CellStored, PageListed, SceneConsolidated
 from proto.streams import Frontier, Links, StreamId, coverage
 from tests.simulation import memory_process
 from tests.simulation.memory_process import DrainCall, MemoryProcess
@@ -238,6 +238,33 @@ class _ForgetfulReplica(SimulatedReplica):
         self._cells.store = store_once  # type: ignore[method-assign]
 
 
+class _LastScenesReplica(SimulatedReplica):
+    """Of two consolidations the one that comes last counts."""
+
+    def reload(self) -> None:
+        super().reload()
+        consolidate = self._scenes.consolidate
+
+        def forgetting(logged: Logged, payload: SceneConsolidated) -> list[int]:
+            self.db.execute("DELETE FROM scene_runs")
+            return consolidate(logged, payload)
+
+        self._scenes.consolidate = forgetting  # type: ignore[method-assign]
+
+
+class _PartialScenesReplica(SimulatedReplica):
+    """A consolidation counts from its first event on."""
+
+    def reload(self) -> None:
+        super().reload()
+        consolidate = self._scenes.consolidate
+
+        def hasty(logged: Logged, payload: SceneConsolidated) -> list[int]:
+            return consolidate(logged, payload.model_copy(update={"parts": payload.part}))
+
+        self._scenes.consolidate = hasty  # type: ignore[method-assign]
+
+
 BUGS: dict[str, Bug] = {
     NO_BUG: Bug(),
     "no epoch": Bug(replica_class=_OneEpochReplica),
@@ -254,6 +281,8 @@ BUGS: dict[str, Bug] = {
     "a session is new to a new gateway": Bug(
         patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)]
     ),
+    "the last scenes to come count": Bug(replica_class=_LastScenesReplica),
+    "a part of the scenes counts": Bug(replica_class=_PartialScenesReplica),
     "references are event ids": Bug(
         patches=[(inbox_projection, "as_judged", _as_judged_by_event)], replica_class=_ForgetfulReplica
     ),

@@ -14,8 +14,10 @@ from node.inbox_projection import unpack_matches
 from node.inbox_query import ReaderView, Scope, waiting
 from node.sqlite_log import read_all
 from proto.ids import AgentId, DiffId, SessionId, diff_id
+from proto.limits import SCENE_LEAST
 from proto.payloads import PRIVATE, BeaconPlaced, CellStored
 from proto.streams import Position, coverage
+from tests.simulation import scenes
 from tests.simulation.checks import Checks
 from tests.simulation.memory_history import AGENTS, Agent, History, Placed, Seen, Stored
 from tests.simulation.memory_process import MemoryProcess
@@ -37,6 +39,7 @@ class MemoryChecks(Checks):
         self.finally_streams_are_identical(world)
         self.finally_acknowledged_events_are_everywhere(world)
         self.finally_states_are_equal(processes)
+        self.finally_scenes_are_the_newest_whole_ones(world.history, processes[0])
         entries = _entries(processes[0])
         self.finally_entries_are_the_right_ones(processes[0], entries)
         facts = _Facts(world.history, processes[0], self._excused)
@@ -64,6 +67,19 @@ class MemoryChecks(Checks):
             self.find("G3: a rebuild gives another state")
         elif _unread(first) != readers:
             self.find("G3: after a rebuild readers have other places")
+
+    def finally_scenes_are_the_newest_whole_ones(self, history: History, process: MemoryProcess) -> None:
+        """G3: scenes are those of the newest consolidation that is there as a whole, no cell in two of them."""
+        held = scenes.folded(process.site.db)
+        if held != scenes.due(logged.event for logged in read_all(process.site.db)):
+            self.find("G3: the scenes are not those of the newest whole consolidation")
+        for found in held.values():
+            members = [cell for scene in found for cell in scene.members]
+            if len(members) != len(set(members)):
+                self.find("G3: a memory is in two scenes")
+            if any(len(scene.members) < SCENE_LEAST or scene.medoid not in scene.members for scene in found):
+                self.find("G3: a scene is too small or has lost its middle")
+        history.counts["scenes"] += sum(len(found) for found in held.values())
 
     def finally_entries_are_the_right_ones(self, process: MemoryProcess, entries: Entries) -> None:
         """Entries are what the reference works out from the same events."""

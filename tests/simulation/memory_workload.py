@@ -14,11 +14,20 @@ from node.replica import Draft
 from node.sqlite_log import Logged
 from proto.errors import HyphaeError
 from proto.ids import BeaconId, CellId, cell_id, derive
-from proto.payloads import PRIVATE, BeaconPlaced, BeaconWithdrawn, CellStored, Vector, WireFrontier
+from proto.payloads import (
+    PRIVATE,
+    BeaconPlaced,
+    BeaconWithdrawn,
+    CellStored,
+    SceneConsolidated,
+    Vector,
+    WireFrontier,
+)
 from tests.simulation.memory_history import AGENTS, Agent, Placed, Stored, Withdrawn
 from tests.simulation.memory_process import MemoryProcess
 from tests.simulation.memory_world import MemoryWorld
 from tests.simulation.replica_site import MESH
+from tests.simulation.scenes import drafts_of
 
 TOPICS = 3
 DIMENSIONS = 8
@@ -44,6 +53,8 @@ class Workload:
         end = world.settings.duration_ms
         for number in range(world.settings.stores):
             world.at(self._rng.uniform(0, end), self._store, number)
+        for _ in range(world.settings.consolidations):
+            world.at(self._rng.uniform(end * 0.2, end * 1.1), self._consolidate)
         for _ in range(world.settings.beacons):
             world.at(self._rng.uniform(0, end * 0.5), self._place_new)
 
@@ -131,6 +142,21 @@ class Workload:
                 stored.events.append((header.position, header.hlc))
 
         peer.submit([Draft.of(stored.agent.tenant, stored.agent.id, payload)], done)
+
+    # -- scenes
+
+    def _consolidate(self) -> None:
+        peer = self._peer()
+        if peer is None:
+            return
+        agent, project, run = self._rng.choice(STORING), self._rng.choice(PROJECTS), self._rng.randbytes(16)
+        drafts = drafts_of(peer.site.db, peer.site.space, DIMENSIONS, agent, project, run)
+        self._history.counts["consolidations"] += bool(drafts)
+        self._history.counts["consolidations in parts"] += (
+            sum(isinstance(d.build(()), SceneConsolidated) for d in drafts) > 1
+        )
+        if drafts:
+            peer.submit(drafts, lambda _outcomes: None)
 
     # -- beacons
 

@@ -27,7 +27,7 @@ class MemorySettings(Settings):
         two_spaces: one peer embeds in another space than the rest.
         storm: crashes, restores and clones follow one another.
         tails: processes crash while they have events that are not durable yet.
-        stores, beacons, sessions: how many, at random moments.
+        stores, beacons, sessions, consolidations: how many, at random moments.
     """
 
     appends: int = 0
@@ -44,6 +44,7 @@ class MemorySettings(Settings):
     stores: int = 40
     beacons: int = 10
     sessions: int = 5
+    consolidations: int = 12
 
 
 class MemoryWorld(World):

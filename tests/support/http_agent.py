@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from mcp_gateway.rest import ROUTES
 from mcp_gateway.tools import TOOLS
@@ -23,6 +25,7 @@ ERROR = "error"  # of the service
 PROTOCOL = "protocol"  # of JSON-RPC
 
 _ROUTES = {route.call: route for route in ROUTES}
+_ROUTES["list_beacons"] = _ROUTES["page_beacons"]  # REST pages them
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,11 @@ class HttpAgent:
     def close(self) -> None:
         self._connection.close()
 
+    def hang_up(self) -> None:
+        """Leave in the middle of a call that another thread waits for."""
+        if self._connection.sock is not None:
+            self._connection.sock.shutdown(socket.SHUT_RDWR)
+
     def __call__(self, method: str, **arguments: Any) -> dict[str, Any]:
         """Return the result of a tool, called as agents do; of another operation, called over the wire."""
         return self.ask(method, arguments).ok()
@@ -111,8 +119,10 @@ class HttpAgent:
         path, rest = route.template, dict(arguments)
         for name in [n for n in rest if f"{{{n}}}" in path]:
             path = path.replace(f"{{{name}}}", str(rest.pop(name)))
-        has_body = route.verb == "POST"
-        return self.rest(route.verb, path, rest if has_body else None)
+        if route.verb == "POST":
+            return self.rest(route.verb, path, rest)
+        fields = {n: json.dumps(v) if isinstance(v, (list, dict, bool)) else v for n, v in rest.items()}
+        return self.rest(route.verb, f"{path}?{urlencode(fields)}" if fields else path)
 
     def rest(self, verb: str, path: str, body: Any = None) -> Answer:
         status, data = self.send(verb, path, None if body is None else json.dumps(body))

@@ -41,9 +41,13 @@ class OpenPeer:
 
 
 @asynccontextmanager
-async def open_peer(data_dir: Path) -> AsyncIterator[OpenPeer]:
-    """Open a peer for the block and close it cleanly."""
-    config = PeerConfig(data_dir, use_nats=False, embedder="hash")
+async def open_peer(data_dir: Path, **config_of_peer: Any) -> AsyncIterator[OpenPeer]:
+    """Open a peer for the block and close it cleanly.
+
+    Args:
+        config_of_peer: fields of `PeerConfig`, such as `embedder="onnx"` for the real model.
+    """
+    config = PeerConfig(data_dir, use_nats=False, **{"embedder": "hash", **config_of_peer})
     directory = PeerDirectory(data_dir)
     directory.prepare()
     identity = await create_or_join(config, directory, load_identity(directory, config.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 
@@ -14,3 +15,11 @@ async def until(condition: Callable[[], bool], what: str, timeout_s: float = 10.
                 await asyncio.sleep(0.005)
     except TimeoutError:
         raise AssertionError(f"within {timeout_s} s it did not come true that {what}") from None
+
+
+def eventually(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Return when `condition()` holds, on a test without an event loop; fail the test after the deadline."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"within {timeout_s} s it did not come true"
+        time.sleep(0.005)

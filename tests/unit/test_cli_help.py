@@ -75,6 +75,9 @@ def test_every_command_that_is_due_is_there() -> None:
     due += ["node rebuild", "peer invite", "peer list", "mcp serve", "mcp print-config", "log verify"]
     due += [f"key {verb}" for verb in ("issue", "list", "revoke", "rotate")]
     due += [f"beacon {verb}" for verb in ("place", "list", "withdraw")]
+    due += [f"session {verb}" for verb in ("open", "close", "list")]
+    due += [f"scene {verb}" for verb in ("consolidate", "list", "show")]
+    due += ["doctor"]
     assert set(due) <= set(ALL)
 
 
@@ -122,6 +125,8 @@ def test_help_is_printed_on_stdout_with_success(capsys: pytest.CaptureFixture[st
             2,
             '"root" is no scope; there are read, write',
         ),
+        (["init", "--client", "cursor", "--project", "a\nb"], 2, "project holds a control character at 1"),
+        (["tail", "--after", "1" * 5_000], 2, "is not a valid integer"),
         (["inbox", "--all", "--peek"], 2, "--all moves on and --peek does not"),
         (["recall", "x"], 4, "error: unavailable: no peer runs in "),
         (["status"], 4, "Start one with `hyphae up --data-dir"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ from typing import Any
 import click
 import pytest
 
-from node.cli import output
+from node.cli import failures, output
 from node.cli.calls import Caller
 from node.cli.key import ProjectRights, ScopeList
 from node.cli.last_page import READERS_MAX, LastPage
-from node.cli.options import Span, place, without_absent
+from node.cli.options import ProjectName, Span, place, without_absent
 from proto.errors import Invalid
+from proto.messages import Reply
 from tests.support.recording_requester import RecordingRequester
 
 
@@ -76,7 +78,77 @@ def test_a_memory_cannot_command_a_terminal(
 ) -> None:
     monkeypatch.setattr(output, "is_terminal", lambda: True)
     output.print_text("a\x1b[2Jb\n\tc\x07")
-    assert capsys.readouterr().out == "a\ufffd[2Jb\n\tc\ufffd\n"
+    assert capsys.readouterr().out == "a\\x1b[2Jb\n\tc\\x07\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "shown"),
+    [
+        ("a C0 control", "a\rb\x00", "a\\rb\\x00"),
+        ("a C1 control", "a\x9b2J", "a\\x9b2J"),
+        ("an override of writing direction", "ab\u202efdp.exe", "ab\\u202efdp.exe"),
+        ("an isolate", "\u2066x\u2069", "\\u2066x\\u2069"),
+        ("a character without width", "pay\u200bpal\ufeff", "pay\\u200bpal\\ufeff"),
+        ("a hidden tag", "a\U000e0041", "a\\U000e0041"),
+        ("a separator of lines", "a\u2028b", "a\\u2028b"),
+        ("writing of any kind", "naïve\tצבע 色 👩\n", "naïve\tצבע 色 👩\n"),
+    ],
+)
+def test_what_could_deceive_a_reader_is_shown_as_an_escape(kind: str, text: str, shown: str) -> None:
+    assert output.visible(text) == shown, kind
+
+
+def test_json_is_the_same_value_whether_or_not_it_is_printed_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = {"content": "\u202egnp\x9b\U000e0041\x1b é"}
+    output.print_json(value)
+    monkeypatch.setattr(output, "is_terminal", lambda: True)
+    output.print_json(value)
+    plain, on_a_terminal = capsys.readouterr().out.splitlines()
+    assert json.loads(plain) == json.loads(on_a_terminal) == value
+    assert "\u202e" in plain
+    assert output.visible(on_a_terminal) == on_a_terminal
+
+
+@pytest.mark.parametrize("typed", ["1" * 5_000, "x\u202e" * 3_000])
+def test_an_error_is_short_and_visible_whatever_was_typed(
+    capsys: pytest.CaptureFixture[str], typed: str
+) -> None:
+    failures.complain("usage", f"Invalid value '{typed}': too much.")
+    said = capsys.readouterr().err
+    assert len(said) < 8 * failures.SHOWN_CHARS
+    assert said.endswith(": too much.\n")
+    assert "\u202e" not in said
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 peers"), (1, "1 peer"), (1_200, "1,200 peers")])
+def test_a_number_goes_with_the_right_form_of_its_noun(number: int, text: str) -> None:
+    assert output.counted(number, "peer") == text
+    assert output.counted(1, "memory", "memories") == "1 memory"
+
+
+@pytest.mark.parametrize("name", ["a\nb", "\x1b[2J", "a\x9bb", " ", "x" * 129])
+def test_a_project_that_no_peer_would_take_is_refused(name: str) -> None:
+    with pytest.raises(click.BadParameter):
+        ProjectName().convert(name, None, None)
+
+
+def test_a_list_is_read_page_by_page_to_its_end() -> None:
+    requester = RecordingRequester()
+    requester.plan(
+        "list_scenes",
+        Reply(result={"scenes": [{"n": 1}], "next_cursor": "c1"}),
+        Reply(result={"scenes": [], "next_cursor": "c2"}),
+        Reply(result={"scenes": [{"n": 2}]}),
+    )
+    pages = Caller(requester, None, None).pages("list_scenes", {"project": "p"}, "scenes")
+    assert asyncio.run(pages) == [{"n": 1}, {"n": 2}]
+    assert [dict(r.args) for r in requester.asked("list_scenes")] == [
+        {"project": "p"},
+        {"project": "p", "cursor": "c1"},
+        {"project": "p", "cursor": "c2"},
+    ]
 
 
 def test_a_table_without_a_terminal_is_plain_columns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,10 @@ def test_a_number_out_of_range_is_refused_with_the_range(value: Any) -> None:
 def test_the_ends_of_a_range_are_allowed() -> None:
     assert recall(k=1)["k"] == 1
     assert recall(k=100)["k"] == 100
-    assert refused("recall", **RECALL, k=500) == 'invalid: k is 500; allowed 1 to 100. Example: {"k": 10}'
+    assert refused("recall", **RECALL, k=500) == (
+        "invalid: k is 500; allowed 1 to 100. Nothing was searched."
+        ' Example: {"query": "how are payments retried", "k": 10}'
+    )
 
 
 @pytest.mark.parametrize("value", [0.9, "0.9", " .9 ", "9e-1", "0.90"])

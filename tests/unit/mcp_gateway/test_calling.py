@@ -141,16 +141,35 @@ def test_a_long_message_is_cut_before_what_the_caller_must_know() -> None:
     assert error.message.endswith('"kabc".')
 
 
-def test_nothing_but_a_store_is_repeated_or_explained() -> None:
-    for method in ("recall", "place_beacon", "drain_inbox", "open_session"):
-        script = Scripted(Uncertain("lost."))
-        assert error_of(script.call(method, {})).message == "lost."
-        assert len(script.asked) == 1
+@pytest.mark.parametrize(
+    ("method", "text"),
+    [
+        ("recall", "lost. Nothing was searched. Work on; call recall again later."),
+        (
+            "place_beacon",
+            "lost. It may have been done. Call place_beacon again with the same arguments: it stays one beacon.",
+        ),
+        (
+            "drain_inbox",
+            "lost. It may have been done. Call drain_inbox again: a page that you did not get is listed again.",
+        ),
+        (
+            "open_session",
+            "lost. It may have been done."
+            " Call open_session again: its open_sessions shows whether one was opened.",
+        ),
+    ],
+)
+def test_nothing_but_a_store_is_repeated(method: str, text: str) -> None:
+    script = Scripted(Uncertain("lost."))
+    assert error_of(script.call(method, {})).message == text
+    assert len(script.asked) == 1
 
 
 def test_a_bulk_store_is_explained_but_not_repeated() -> None:
     script = Scripted(Uncertain("lost."))
-    assert error_of(script.call("store_bulk", {"cells": [{}]})).message == "lost. It may have been stored."
+    text = error_of(script.call("store_bulk", {"cells": [{}]})).message
+    assert text.startswith("lost. It may have been stored. Send it again if each cell has an idempotency_key")
     assert len(script.asked) == 1
 
 

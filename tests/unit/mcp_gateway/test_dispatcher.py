@@ -12,13 +12,22 @@ from structlog.testing import capture_logs
 
 from mcp_gateway import jsonrpc
 from mcp_gateway.calling import Calls
-from mcp_gateway.dispatcher import BATCH_MESSAGES, Answer, Dispatcher, is_call, tool_of
+from mcp_gateway.dispatcher import Answer, Dispatcher, is_call, tool_of
+from mcp_gateway.eras import REVISIONS
+from mcp_gateway.intake import Call, Refusal, Together, classify
+from mcp_gateway.ladder import CAPABILITIES_KEY, VERSION_KEY
 from mcp_gateway.tools import TOOLS, descriptors
 from proto.errors import Conflict, Forbidden, NotFound, Overloaded, Unauthenticated, Uncertain
 from proto.messages import KeyCredential, Reply, Request
 from tests.support.recording_requester import KEY, UNKNOWN_KEY, Gate, RecordingRequester
 
 DISPATCHER = Dispatcher("1.2.3", Calls(call_ms=2_000))
+META = {"_meta": {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {}}}
+SERVER_INFO = {"name": "hyphae", "title": "Hyphae shared memory", "version": "1.2.3"}
+SIGNED = {
+    "resultType": "complete",
+    "_meta": {"io.modelcontextprotocol/serverInfo": SERVER_INFO},
+}
 
 
 def door_of(peer: RecordingRequester, key: str = KEY) -> Any:
@@ -31,12 +40,10 @@ def door_of(peer: RecordingRequester, key: str = KEY) -> Any:
 def answer(
     method: str, params: Any = None, peer: RecordingRequester | None = None, key: str = KEY, id: Any = 1
 ) -> Answer:
-    message = jsonrpc.parse(
-        json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
-    )
-    assert not isinstance(message, jsonrpc.Batch)
-    result = asyncio.run(DISPATCHER.answer(message, door_of(peer or RecordingRequester(), key)))
-    assert result is not None
+    data = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
+    asked = classify(jsonrpc.parse(data), REVISIONS)
+    assert asked is not None
+    result = asyncio.run(DISPATCHER.answer(asked, door_of(peer or RecordingRequester(), key)))
     jsonrpc.encode(result.body)
     assert result.body["id"] == id
     return result
@@ -70,9 +77,67 @@ def test_a_cursor_that_was_never_given_out_is_refused() -> None:
     assert answer("tools/list", {"cursor": "x"}).body["error"]["code"] == -32602
 
 
+def test_discovery_answers_all_revisions_capabilities_and_instructions() -> None:
+    found = answer("server/discover", META).body["result"]
+    assert list(found.pop("supportedVersions")) == list(REVISIONS.names)
+    assert "drain_inbox" in found.pop("instructions")
+    assert found == {**SIGNED, "capabilities": {"tools": {}}, "ttlMs": 300_000, "cacheScope": "public"}
+
+
+def test_both_eras_list_the_same_tools() -> None:
+    assert answer("tools/list", META).body["result"] == {
+        **SIGNED,
+        "tools": descriptors(),
+        "ttlMs": 300_000,
+        "cacheScope": "public",
+    }
+
+
+def test_both_eras_answer_a_call_alike_but_for_the_envelope() -> None:
+    for params in (
+        {"name": "list_beacons"},
+        {"name": "store", "arguments": {}},
+    ):
+        older = answer("tools/call", params).body["result"]
+        newer = answer("tools/call", {**params, **META}).body["result"]
+        assert newer == {**older, **SIGNED}
+
+
+@pytest.mark.parametrize(
+    ("params", "code", "status"),
+    [
+        ({"name": "unknown"}, -32602, 400),
+        ({}, -32602, 400),
+        ({"name": "store", "arguments": []}, -32602, 400),
+        ({"name": "get_scene", "arguments": {"scene_id": "x"}}, 4040, 200),
+    ],
+)
+def test_both_eras_answer_an_error_alike_but_for_its_status(params: Any, code: int, status: int) -> None:
+    older, newer = answer("tools/call", params), answer("tools/call", {**params, **META})
+    assert newer.body == older.body
+    assert newer.body["error"]["code"] == code
+    assert (older.status, newer.status) == (200, status)
+
+
+@pytest.mark.parametrize("extra", [{"inputResponses": {"a": 1}}, {"requestState": "x"}, {"task": {"ttl": 1}}])
+@pytest.mark.parametrize("meta", [{}, META], ids=["older", "newer"])
+def test_members_of_a_call_that_mean_nothing_here_are_ignored(extra: Any, meta: Any) -> None:
+    result = answer("tools/call", {"name": "list_beacons", **extra, **meta}).body["result"]
+    assert result["structuredContent"] == {"agent": "alice", "beacons": []}
+
+
+@pytest.mark.parametrize("meta", [{}, META], ids=["older", "newer"])
+def test_a_lone_surrogate_is_never_a_defect(meta: Any) -> None:
+    assert answer("tools/list", meta, id="\ud800").body["id"] == "\ud800"
+    assert answer("tools/call", {"name": "\ud800", **meta}).body["error"]["code"] == -32602
+    for arguments in ({"query": "\ud800"}, {"\ud800": 1}):
+        body = answer("tools/call", {"name": "recall", "arguments": arguments, **meta}).body
+        assert body["result"]["isError"] is True
+
+
 @pytest.mark.parametrize(
     "method",
-    ["server/discover", "resources/list", "prompts/list", "logging/setLevel", "tasks/get", "", "\ud800"],
+    ["resources/list", "prompts/list", "logging/setLevel", "tasks/get", "", "\ud800"],
 )
 def test_other_methods_do_not_exist(method: str) -> None:
     assert answer(method).body["error"]["code"] == -32601
@@ -150,9 +215,10 @@ def test_an_error_of_the_service_is_a_json_rpc_error_that_starts_with_its_code(
     peer.plan("recall", error)
     refused = call("recall", {"query": "x"}, peer)
     assert refused.body["error"]["code"] == code
-    assert refused.body["error"]["message"] == f"{error.code}: {error.message}"
+    assert refused.body["error"]["message"].startswith(f"{error.code}: {error.message}")
     assert refused.body["error"]["data"] == data
-    assert refused.error is error
+    assert refused.error is not None
+    assert refused.error.code == error.code
 
 
 def test_an_unknown_key_is_told_to_the_transport() -> None:
@@ -191,78 +257,52 @@ def test_a_page_is_reported_with_its_reader() -> None:
     assert call("drain_inbox", {}, peer).pages == ()
 
 
-@pytest.mark.parametrize("method", ["notifications/initialized", "tools/call", "ping", "unknown"])
-def test_a_notification_is_never_answered_and_never_carried_out(method: str) -> None:
-    peer = RecordingRequester()
-    params = {"name": "store", "arguments": {"content": "x", "cell_type": "Fact"}}
-    message = jsonrpc.Notification(method, params)
-    assert asyncio.run(DISPATCHER.answer(message, door_of(peer))) is None
-    assert peer.requests == []
+def of(id: jsonrpc.Id, method: str, **params: Any) -> Call:
+    return Call(jsonrpc.Request(id, method, params), REVISIONS.negotiate("2025-03-26"))
 
 
-def batch(*messages: jsonrpc.Message, peer: RecordingRequester | None = None) -> Answer | None:
-    door = door_of(peer or RecordingRequester())
-    return asyncio.run(DISPATCHER.answer_all(jsonrpc.Batch(messages), door))
+def test_a_refusal_is_answered_as_it_is() -> None:
+    assert DISPATCHER.answer_now(Refusal({"a": 1}, 404)) == Answer({"a": 1}, 404)
 
 
-def test_a_batch_is_answered_as_one_array_without_its_notifications() -> None:
+def test_a_batch_is_answered_as_one_array_in_its_order() -> None:
     peer = RecordingRequester()
     peer.plan("drain_inbox", Reply(result={}, page="p1"))
-    answered = batch(
-        jsonrpc.Request(1, "ping"),
-        jsonrpc.Notification("notifications/initialized"),
-        jsonrpc.Request("a", "tools/call", {"name": "drain_inbox"}),
-        jsonrpc.Malformed(-32600, "x"),
-        jsonrpc.Request(3, "initialize", {}),
-        peer=peer,
-    )
-    assert answered is not None
-    assert [element["id"] for element in answered.body] == [1, "a", None, 3]
-    assert answered.body[3]["error"]["code"] == -32600
+    parts = (of(1, "ping"), of("a", "tools/call", name="drain_inbox"), Refusal(jsonrpc.error(3, -32600, "x")))
+    answered = asyncio.run(DISPATCHER.answer(Together(parts), door_of(peer)))
+    assert [element["id"] for element in answered.body] == [1, "a", 3]
+    assert answered.status == 200
     assert answered.pages == (("", "p1"),)
     assert answered.asked
 
 
-def test_a_batch_of_notifications_is_not_answered() -> None:
-    assert batch(jsonrpc.Notification("a"), jsonrpc.Response()) is None
-
-
-def test_a_batch_is_bounded() -> None:
-    within = batch(*[jsonrpc.Request(n, "ping") for n in range(BATCH_MESSAGES)])
-    beyond = batch(*[jsonrpc.Request(n, "ping") for n in range(BATCH_MESSAGES + 1)])
-    assert within is not None
-    assert len(within.body) == BATCH_MESSAGES
-    assert beyond is not None
-    assert beyond.body["error"]["code"] == -32600
+def test_a_batch_tells_of_a_key_that_nobody_knows() -> None:
+    parts = (of(1, "ping"), of(2, "tools/call", name="list_beacons"))
+    answered = asyncio.run(DISPATCHER.answer(Together(parts), door_of(RecordingRequester(), UNKNOWN_KEY)))
+    assert isinstance(answered.error, Unauthenticated)
 
 
 def test_transports_can_tell_calls_from_the_rest() -> None:
-    store = jsonrpc.Request(1, "tools/call", {"name": "store"})
+    store = of(1, "tools/call", name="store")
     assert is_call(store)
-    assert is_call(jsonrpc.Batch((jsonrpc.Request(1, "ping"), store)))
-    assert not is_call(jsonrpc.Request(1, "ping"))
-    assert not is_call(jsonrpc.Notification("tools/call"))
+    assert is_call(Together((of(1, "ping"),)))
+    assert not is_call(of(1, "ping"))
+    assert not is_call(Refusal({}))
     assert tool_of(store) is TOOLS["store"]
-    assert tool_of(jsonrpc.Request(1, "tools/call", {"name": []})) is None
-    assert tool_of(jsonrpc.Batch((store,))) is None
+    assert tool_of(of(1, "tools/call", name=[])) is None
+    assert tool_of(of(1, "tools/list", name="store")) is None
+    assert tool_of(Together((store,))) is None
 
 
 def test_calls_do_not_wait_for_one_another() -> None:
     async def run() -> None:
         peer, gate = RecordingRequester(), Gate()
         peer.plan("recall", gate)
-        slow = asyncio.create_task(
-            DISPATCHER.answer(
-                jsonrpc.Request(1, "tools/call", {"name": "recall", "arguments": {"query": "x"}}),
-                door_of(peer),
-            )
-        )
-        fast = await DISPATCHER.answer(
-            jsonrpc.Request(2, "tools/call", {"name": "list_beacons"}), door_of(peer)
-        )
-        assert fast is not None
+        recall = of(1, "tools/call", name="recall", arguments={"query": "x"})
+        slow = asyncio.create_task(DISPATCHER.answer(recall, door_of(peer)))
+        await DISPATCHER.answer(of(2, "tools/call", name="list_beacons"), door_of(peer))
         assert not slow.done()
         gate.open()
-        assert await slow is not None
+        await slow
 
     asyncio.run(run())

@@ -41,7 +41,8 @@ def test_other_params_are_refused_with_the_id(params: Any) -> None:
 
 def test_a_message_without_id_is_a_notification_whatever_its_params() -> None:
     assert parse(message(method="tools/call")) == Notification("tools/call")
-    assert parse(message(method="x", params=[1])) == Notification("x")
+    assert parse(message(method="x", params=None)) == Notification("x")
+    assert parse(message(method="x", params=[1])) == Notification("x", sound=False)
 
 
 @pytest.mark.parametrize("body", [{"id": 1, "result": {}}, {"id": 1, "error": {}}, {"result": None}])
@@ -122,3 +123,10 @@ def test_a_lone_surrogate_is_encoded_as_an_escape() -> None:
 def test_a_number_that_json_lacks_is_never_written(value: float) -> None:
     with pytest.raises(ValueError):
         jsonrpc.encode({"distance": value})
+
+
+def test_a_number_of_too_many_digits_is_told_in_our_own_words() -> None:
+    refused = parse(b'{"jsonrpc":"2.0","id":' + b"1" * 5_000 + b',"method":"ping"}')
+    assert refused == Malformed(-32700, "Parse error: a number has too many digits")
+    constant = parse(b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}')
+    assert constant == Malformed(-32700, "Parse error: NaN is not JSON")

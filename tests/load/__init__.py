@@ -1,0 +1,1 @@
+"""Many agents on one peer at once: `python -m tests.load`."""
