@@ -17,7 +17,7 @@ from mcp_gateway.specs import CallSpec
 from proto.errors import TABLE, HyphaeError, Invalid
 from proto.limits import BULK_BODY_BYTES, HTTP_BODY_BYTES
 
-QUERY_FIELDS = 50
+QUERY_FIELDS = 256  # three full filters and whatever else a call takes
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,6 +268,7 @@ PEER = ObjectSpec(
         time("retired_at", "When it left the mesh.", optional=True),
         whole("heard_ms_ago", "Age of its newest digest.", optional=True),
         whole("missing_events", "How many events it is known to hold that are not here yet.", optional=True),
+        whole("clock_off_ms", "How far its clock is ahead, where that is over two seconds.", optional=True),
     ),
 )
 

@@ -190,7 +190,10 @@ class StdioServer:
         return self._writer.write(jsonrpc.encode(answer.body))
 
     def _cancel(self, id: object) -> None:
-        """Stop a call, which is then not answered; what is unknown or over is ignored."""
+        """Stop a call, which is then not answered; what is unknown or over is ignored.
+
+        A store that the peer has received may have been stored: nobody is left to be told.
+        """
         if isinstance(id, (int, str)) and not isinstance(id, bool):
             task = self._running.pop(id, None)
             if task is not None:

@@ -1,6 +1,7 @@
 """What the embedding thread does next: pure bookkeeping, no threads, no model, no clock.
 
-Queries go before single stores, and these before bulk.  Work is handed out in small steps (a slice of texts
+Queries go before single stores, and these before bulk; but whoever was passed over twice has the next turn, so
+that a storm of queries delays stores and never starves them.  Work is handed out in small steps (a slice of texts
 to tokenise, or one padded model call), so that whatever arrives waits for one step at most.  Texts of similar
 length share a call, for padding costs as much as text.  The caller serialises access.
 """
@@ -19,6 +20,7 @@ from proto.errors import Overloaded
 CALL_TOKENS: Final = 512  # of a model call, padded: bulk at the pace of the best batch, a query waits 90 ms
 SLICE_TEXTS: Final = 16  # tokenised in one step: about 1 ms
 PADDING_MAX: Final = 1.25  # padded tokens of a call over its real ones
+PASSED_OVER_MAX: Final = 2  # model calls of others, more urgent, before the next turn is one's own
 WAITING_CHARS: Final = 16 * 1024 * 1024  # of all texts that wait
 
 
@@ -84,6 +86,8 @@ class Backlog:
         self._raw: dict[Urgency, deque[Job]] = {u: deque() for u in Urgency}
         self._ready: dict[Urgency, deque[Item]] = {u: deque() for u in Urgency}
         self._texts = dict.fromkeys(Urgency, 0)
+        self._passed_over = dict.fromkeys(Urgency, 0)  # since it last had a turn
+        self._sliced = dict.fromkeys(Urgency, 0)  # texts, in the turn that it has
         self._chars = 0
 
     def waiting(self, urgency: Urgency) -> int:
@@ -116,18 +120,35 @@ class Backlog:
 
     def next(self) -> Slice | ModelCall | None:
         """Return the next step and take it as being done; None when nothing waits."""
-        for urgency in Urgency:
-            raw, ready = self._raw[urgency], self._ready[urgency]
-            while raw and raw[0].future.done():
-                raw.popleft()
-            if raw:
-                start = len(raw[0].items)
-                return Slice(raw[0], start, min(start + SLICE_TEXTS, len(raw[0].texts)))
-            while ready and ready[0].job.future.done():
-                ready.popleft()
-            if ready:
-                return self._call(ready)
-        return None
+        waiting = [urgency for urgency in Urgency if self._waits(urgency)]
+        if not waiting:
+            return None
+        overdue = (u for u in waiting if self._passed_over[u] >= PASSED_OVER_MAX)
+        urgency = next(overdue, waiting[0])
+        raw = self._raw[urgency]
+        if raw:
+            start = len(raw[0].items)
+            stop = min(start + SLICE_TEXTS, len(raw[0].texts))
+            self._sliced[urgency] += stop - start
+            if self._sliced[urgency] >= SLICE_TEXTS:
+                self._end_turn(urgency)
+            return Slice(raw[0], start, stop)
+        self._end_turn(urgency)
+        for passed in waiting:
+            self._passed_over[passed] += passed > urgency
+        return self._call(self._ready[urgency])
+
+    def _waits(self, urgency: Urgency) -> bool:
+        """Tell whether something waits, forgetting what nobody waits for any more."""
+        raw, ready = self._raw[urgency], self._ready[urgency]
+        while raw and raw[0].future.done():
+            raw.popleft()
+        while ready and ready[0].job.future.done():
+            ready.popleft()
+        return bool(raw or ready)
+
+    def _end_turn(self, urgency: Urgency) -> None:
+        self._passed_over[urgency] = self._sliced[urgency] = 0
 
     def tokenised(self, job: Job, items: list[Item]) -> None:
         """Take the outcome of the job's slice; when it was the last, its texts are ready for calls."""

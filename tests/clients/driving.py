@@ -65,6 +65,7 @@ def run_driver(case: Case, server: Mapping[str, Any], steps: Sequence[Step], tap
         _program(case), input=json.dumps(job), capture_output=True, text=True, timeout=RUN_S, check=False
     )
     assert ended.returncode == 0, f"{case} ended with {ended.returncode}: {ended.stderr[-3000:]}"
+    open("/tmp/cl/stderr","a").write(f"== {case}\n{ended.stderr}")
     printed = [json.loads(line) for line in ended.stdout.splitlines()]
     written = tap.read_text().split("\n") if tap.exists() else []
     return Run({line["step"]: line for line in printed}, written)

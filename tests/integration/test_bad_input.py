@@ -75,7 +75,7 @@ class TestContentThatIsRefused:
         assert answer.status == 413
         assert "larger than" in answer.text
         assert "othing was stored" in answer.text
-        assert agent("list_scenes") == {"scenes": []}
+        assert agent("list_scenes")["scenes"] == []
 
     @pytest.mark.parametrize(("name", "method"), [("content", "store"), ("query", "recall")])
     def test_half_a_character_is_refused(self, agent: HttpAgent, door: Door, name: str, method: str) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import signal
-import time
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,14 +58,12 @@ class TestWhereAllIsWell:
         assert "2 of 2 peers up" in of(result, "mesh")[0]["message"]
         assert "of agent agent" in of(result, "key")[0]["message"]
 
-    def test_no_secret_is_printed(self, mesh: Up) -> None:
-        text = json.dumps(diagnosis(mesh.home)) + mesh.home.run("doctor")
-        assert [s for s in secrets_in(mesh.ready) if s in text] == []
-
-    def test_people_get_a_line_for_each_check_and_a_last_word(self, mesh: Up) -> None:
-        lines = mesh.home.run("doctor", "--deep").splitlines()
+    def test_people_get_a_line_for_each_check_a_last_word_and_no_secret(self, mesh: Up) -> None:
+        said = mesh.home.run("doctor", "--deep")
+        lines = said.splitlines()
         assert lines[-1] == "All is well."
         assert all(line.startswith("ok ") for line in lines[:-1])
+        assert [s for s in secrets_in(mesh.ready) if s in said] == []
 
     def test_a_key_that_was_revoked_is_told_with_its_id(self, mesh: Up) -> None:
         issued = mesh.home.json("key", "issue", "--agent", "doctor-1", "--projects", "billing:r")
@@ -200,21 +198,22 @@ class TestUpAndDown:
         assert len(json.loads(out)["peers"]) == 2
         assert "It was running already, with 2 peers" in err
 
+    def test_init_over_http_says_that_nothing_starts_the_peer(self, mesh: Up) -> None:
+        folder = mesh.home.root / "over-http"
+        folder.mkdir()
+        said = mesh.home.run("init", "--client", "cursor", "--http", "--directory", str(folder))
+        assert "keep `hyphae up` running" in said
+
     def test_the_advice_of_a_conflict_can_be_followed(self, mesh: Up) -> None:
         peer = MeshDirectory(mesh.home.data).peer(2).path
         said = mesh.home.run("node", "--no-nats", "--data-dir", str(peer), code=1)
         assert f"`hyphae down --data-dir {mesh.home.data}`" in said
 
 
-def test_a_diagnosis_takes_seconds_although_an_address_swallows_everything() -> None:
-    """Nothing is asserted of the clock but that the run ends: an address that never answers is given up."""
-    import socket
-
+def test_an_address_that_swallows_everything_is_given_up() -> None:
     with short_directory() as root, socket.socket() as swallowing:
         swallowing.bind(("127.0.0.1", 0))
         swallowing.listen()
         url = f"http://127.0.0.1:{swallowing.getsockname()[1]}"
-        began = time.monotonic()
         result = diagnosis(Home(root, {"HYPHAE_URL": url}), ok=False)
-        assert time.monotonic() - began < 60
         assert {"peers", "key"} <= problems(result)

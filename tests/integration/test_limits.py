@@ -183,4 +183,4 @@ class TestLimits:
                 break
         assert {e["data"]["code"] for e in refused} == {"overloaded"}
         assert all(0 < e["data"]["retry_after_ms"] <= 1_000 for e in refused)
-        assert other("list_scenes") == {"scenes": []}
+        assert other("list_scenes")["scenes"] == []

@@ -57,6 +57,7 @@ class HttpClient:
     """
 
     def __init__(self, url: str, key: str) -> None:
+        self._given = url, key
         self._target = parse_target(url)
         self._headers = [
             ("Content-Type", "application/json"),
@@ -82,6 +83,10 @@ class HttpClient:
         if answer.status != 200:
             return Outcome(None, f"status {answer.status}: {answer.body[:200]!r}")
         return outcome(json.loads(answer.body))
+
+    def another(self) -> HttpClient:
+        """Return another connection of the same agent."""
+        return HttpClient(*self._given)
 
     async def close(self) -> None:
         if self._connection is not None:

@@ -157,7 +157,7 @@ async def test_an_expired_beacon_delivers_nothing_and_the_inbox_says_so(stage: S
 
 
 async def no_beacon(agent: McpAgent) -> bool:
-    return (await agent("list_beacons"))["beacons"] == []
+    return bool((await agent("list_beacons"))["beacons"] == [])
 
 
 async def until(condition: Any) -> None:

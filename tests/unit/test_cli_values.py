@@ -16,6 +16,7 @@ from node.cli.calls import Caller
 from node.cli.key import ProjectRights, ScopeList
 from node.cli.last_page import READERS_MAX, LastPage
 from node.cli.options import ProjectName, Span, place, without_absent
+from node.up import count_note
 from proto.errors import Invalid
 from proto.messages import Reply
 from tests.support.recording_requester import RecordingRequester
@@ -126,6 +127,16 @@ def test_an_error_is_short_and_visible_whatever_was_typed(
 def test_a_number_goes_with_the_right_form_of_its_noun(number: int, text: str) -> None:
     assert output.counted(number, "peer") == text
     assert output.counted(1, "memory", "memories") == "1 memory"
+
+
+def test_another_number_of_peers_than_one_may_expect_is_explained() -> None:
+    assert count_note(None, 3, 3) is None
+    assert count_note(2, 2, 2) is None
+    already, fewer = count_note(2, 3, 3), count_note(2, 2, 3)
+    assert already is not None
+    assert fewer is not None
+    assert "running already, with 3 peers" in already
+    assert "holds 3 peers, and 2 of them were started" in fewer
 
 
 @pytest.mark.parametrize("name", ["a\nb", "\x1b[2J", "a\x9bb", " ", "x" * 129])

@@ -201,10 +201,10 @@ def test_the_linter_finds_planted_descriptions(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "o200k"),
     [  # counted once with the o200k_base encoding
-        (INSTRUCTIONS_COUNTED_ONCE, 65),
-        ('{"type":"string","description":"Default: every project you may read"}', 14),
+        (INSTRUCTIONS_COUNTED_ONCE, 62),
+        ('{"type":"string","description":"Default: every project you may read"}', 15),
         ('{"type":"integer","minimum":1,"maximum":500,"description":"Default 20"}', 19),
     ],
 )
 def test_the_count_of_tokens_is_near_that_of_models(text: str, o200k: int) -> None:
-    assert o200k * 0.95 <= count_tokens(text) <= o200k * 1.25
+    assert o200k * 0.9 <= count_tokens(text) <= o200k * 1.2

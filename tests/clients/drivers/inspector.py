@@ -54,7 +54,7 @@ def shown(run: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 def inspect(node: str, options: Sequence[str], home: str) -> subprocess.CompletedProcess[str]:
     """Run the CLI to its end, in a home of its own, since it keeps files there."""
-    environment = {"PATH": os.environ["PATH"], "HOME": home}
+    environment = {"PATH": os.environ["PATH"], "HOME": home, "NODE_COMPILE_CACHE": str(COMPILED)}
     program = [node, str(CLI), "--format", "json", "-q", *options]
     return subprocess.run(
         program,

@@ -54,7 +54,10 @@ class MemoryLink:
 
     def tell(self, data: bytes, headers: Headers) -> Reply:
         answer = self._peer.run(self.answer(data))
-        return Reply(b"" if answer is None else jsonrpc.encode(answer.body))
+        if answer is None:
+            return Reply(b"")
+        self._peer.loop.call_soon_threadsafe(self._caller.confirm, [page for _, page in answer.pages])
+        return Reply(jsonrpc.encode(answer.body))
 
     async def answer(self, data: bytes) -> Answer | None:
         asked = classify(jsonrpc.parse(data), self._dispatcher.revisions, agreed=self._agreed)
