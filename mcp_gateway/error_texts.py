@@ -29,9 +29,7 @@ _STORE_LATER = "Work on; store it again later."
 _REPEAT_STORE = 'To repeat it safely call store again with idempotency_key "{key}".'
 _OF_THE_DATA = re.compile(r"(?:Nothing was [^.]*|It may have been [^.]*)\.\s*")
 _GENERAL = frozenset({"Nothing was changed.", "Nothing was done.", "Nothing was embedded."})
-_SAYS_WHAT_NEXT = re.compile(
-    r"\b(?:again|retry|Check|Compare|Copy|Free|Install|Leave|Set|Send|Start)\b|hyphae "
-)
+_FIRST_SENTENCE = re.compile(r"(.+?\.) +(?=[A-Z`])")
 
 
 def explained(spec: CallSpec, error: HyphaeError, *, in_doubt: bool, key: str | None = None) -> HyphaeError:
@@ -44,21 +42,27 @@ def explained(spec: CallSpec, error: HyphaeError, *, in_doubt: bool, key: str | 
         key: of a store, which makes its repetition safe.
     """
     said = _OF_THE_DATA.search(error.message)
-    problem = (error.message[: said.start()] if said else error.message).strip()
-    advice = _OF_THE_DATA.sub("", error.message[said.end() :]).strip() if said else ""
+    problem, advice = _parts(error.message, said)
     if in_doubt and not spec.reads:
         consequence, step = _doubt(spec, key)
     else:
         consequence = said[0].strip() if said else spec.consequence
-        if consequence in _GENERAL or consequence.startswith("It may"):
+        if consequence in _GENERAL or (not spec.stores and consequence.endswith(" stored.")):
             consequence = spec.consequence
-        known = advice or _SAYS_WHAT_NEXT.search(problem)
-        step = advice if known else _step(spec, error)
+        step = advice or _step(spec, error)
     room = TEXT_CHARS - len(f"{error.code}:   {consequence}{step}")
     if len(problem) > room:
         problem = f"{problem[: max(0, room - 3)]}..."
     text = " ".join(part for part in (problem, consequence, step) if part)
     return rebuild(error.code, text, error.definite and not in_doubt, error.retry_after_ms)
+
+
+def _parts(message: str, said: re.Match[str] | None) -> tuple[str, str]:
+    """Return what is wrong and what to do: around the sentence about the data, else from the first sentence on."""
+    if said is not None:
+        return message[: said.start()].strip(), _OF_THE_DATA.sub("", message[said.end() :]).strip()
+    first = _FIRST_SENTENCE.match(message)
+    return (message.strip(), "") if first is None else (first[1], message[first.end() :].strip())
 
 
 def _doubt(spec: CallSpec, key: str | None) -> tuple[str, str]:

@@ -47,7 +47,11 @@ _STORE = ToolSpec(
         share(
             "salience", "0.3 detail, 0.5 usual (default), 0.8 others should know, 0.95 work breaks if ignored"
         ),
-        name("project", "Default: the session's, else this workspace's", example='"billing"'),
+        name(
+            "project",
+            "Default: the session's, else this workspace's (of a Preference: private)",
+            example='"billing"',
+        ),
         identifier("session_id", "from open_session"),
         tags(),
         identifier(
@@ -92,7 +96,7 @@ _RECALL = ToolSpec(
     description=(
         "Find the k nearest memory cells to a query on layer 0, where nearly everything is. Returns only "
         "node_id and distance unless include_content is true. distance: 0 the same, under 0.5 related, over "
-        "0.7 probably unrelated. To read one memory whole, pass its node_id as query."
+        "0.7 probably unrelated. To read one memory whole pass its node_id as query, with include_content true."
     ),
     hints=_READS,
     consequence="Nothing was searched.",
@@ -128,7 +132,7 @@ _OPEN_SESSION = ToolSpec(
     description=(
         "Open a working session in a project. Memories stored with its session_id belong together, and "
         "drain_inbox with it keeps a place of its own. The answer also lists your sessions still open there "
-        "(open_sessions: after a loss of context go on with one of them and close this one) and how much "
+        "(open_sessions: after a loss of context go on with one of them and close the new one) and how much "
         "waits in your inbox (unread: drain_inbox reads it)."
     ),
     hints=_CHANGES,
@@ -244,7 +248,7 @@ _DRAIN_INBOX = ToolSpec(
     "drain_inbox",
     (
         count("limit", limits.PAGE, "Default 20"),
-        identifier("session_id", "Use this session's own place; give it when several run under your key"),
+        identifier("session_id", "from open_session: reads at this session's own place"),
         name("project", "Only this project; the rest stays unread", example='"billing"'),
         ArgumentSpec("ack", "string", "cursor of the page you have read", max_chars=CURSOR_CHARS),
         flag("advance", "false only looks (default true)", usual=True),

@@ -19,13 +19,17 @@ from typing import Final
 import structlog
 
 from node.cpus import available_cpus
-from node.embed_backlog import CALL_TOKENS, WAITING_TEXTS, Backlog, Item, Job, ModelCall, Slice, Urgency
+from node.embed_backlog import CALL_TOKENS, Backlog, Item, Job, ModelCall, Slice, Urgency
 from node.embedding import Embedding
 from node.onnx_model import DIMENSIONS, MODEL_SHA256, TOKENIZER_SHA256, OnnxModel, find_files, space_name
 from proto.errors import HyphaeError, Internal, Overloaded, Unavailable
 
 LOAD_DEADLINE_S: Final = 10.0
 THREADS: Final = 2  # more gain little at the few tokens of a question
+WAITING_MS: Final = (
+    3_000.0  # of work before a single text: shared with queries it is still done in its deadline
+)
+RETRY_MS_MAX: Final = 2_000
 _TEXT_MS: Final = 7.0  # first guess of the time of one text, until texts were measured
 
 log = structlog.get_logger(__name__)
@@ -126,11 +130,16 @@ class OnnxEmbedder:
         with self._wake:
             if self._closing:
                 raise _closed()
+            waiting_ms = self._backlog.waiting(urgency) * self._text_ms
             try:
+                if urgency is not Urgency.BULK and waiting_ms > WAITING_MS:
+                    raise Overloaded(
+                        f"texts that take {waiting_ms / 1000:.0f} s to embed wait already, limit "
+                        f"{WAITING_MS / 1000:.0f} s. Nothing was embedded."
+                    )
                 self._backlog.add(job)
             except Overloaded as error:
-                waiting = min(self._backlog.waiting(urgency), WAITING_TEXTS[urgency])
-                error.retry_after_ms = max(50, round(waiting * self._text_ms / 2))
+                error.retry_after_ms = max(50, min(RETRY_MS_MAX, round(waiting_ms / 2)))
                 raise
             self._wake.notify()
         job.future.add_done_callback(lambda _future: self._release(job))

@@ -5,19 +5,19 @@ Pure.  Ids follow from what they name, so that two peers which hold the same cel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from node.scene_clustering import Former, Points, Progress, cluster
-from node.scene_summary import MEMBERS_READ
+from node.scene_summary import MEMBERS_READ, Summary
 from node.scenes_projection import Scope
-from node.scenes_query import HeldScene, Place
+from node.scenes_query import SCENE_AGENT, HeldScene, Place
 from proto.ids import derive
-from proto.limits import SCENE_LEAST
-from proto.payloads import Scene, SceneConsolidated, Vector
+from proto.limits import DERIVED_FROM, SCENE_LEAST
+from proto.payloads import CellStored, Scene, SceneConsolidated, Vector
 from proto.scoring import scores
 
 THRESHOLD: Final = 4_500
@@ -28,6 +28,7 @@ pairs share a tag (5 % of all pairs in a project do); 0.40 puts 106 into 20 with
 
 EVENT_ROOM: Final = 200_000  # bytes of scenes in one event, below `limits.EVENT_BYTES` with what frames them
 _MEMBER_BYTES, _SCENE_BYTES = 18, 256
+SALIENCE: Final = 5_000  # of a summary: as of a memory stored without one
 _UNKNOWN_FIT = 5_000  # of a member whose vector cannot be compared here
 
 
@@ -206,3 +207,36 @@ def _batches(
     most = max(1, size // _MEMBER_BYTES)
     for start in range(fitting, len(retired), most):
         yield [], list(retired[start : start + most])
+
+
+def summary_id(scene: bytes, text: str, is_replaced: Callable[[bytes], bool]) -> bytes:
+    """Return the id of a summary: it follows from what it says, and differs from those that were replaced."""
+    number = 0
+    while True:
+        cell = derive("summary", scene, text.encode(), number.to_bytes(4, "big"))
+        if not is_replaced(cell):
+            return cell
+        number += 1
+
+
+def as_cell(
+    scope: Scope, planned: Planned, summary: Summary, cell: bytes, vector: Vector | None, embedded_chars: int
+) -> CellStored:
+    """Return a summary as a memory on layer 1; it replaces the summary that the scene had."""
+    _, project, owner = scope
+    held = planned.held
+    former = held.summary if held is not None and held.summary_lives and held.summary != cell else None
+    return CellStored(
+        cell=cell,
+        content=summary.text,
+        cell_type="Context",
+        salience=SALIENCE,
+        project=project,
+        owner=owner or SCENE_AGENT,
+        agent=SCENE_AGENT,
+        layer=1,
+        supersedes=former,
+        derived_from=summary.quoted[:DERIVED_FROM],
+        vector=vector,
+        embedded_chars=embedded_chars,
+    )

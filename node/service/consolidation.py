@@ -1,4 +1,4 @@
-"""Running consolidations: one at a time for the scenes of one scope, off the event loop and the writer.
+"""One consolidation, step by step, off the event loop and the writer.
 
 Reads in batches on the reader threads, compares on a thread of its own, embeds behind everything else, and
 appends: first the new summaries, in batches, then in one transaction what the scenes are now.  Only the last
@@ -8,35 +8,23 @@ because their ids follow from what they say.
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-import structlog
-
-from mcp_gateway.calling import defect
 from node import scenes_query
 from node.principals import Principal
 from node.replica import Draft
-from node.scene_planning import Cells, Planned, as_events, comparable, is_new, plan
+from node.scene_planning import Cells, Planned, as_cell, as_events, comparable, is_new, plan, summary_id
 from node.scene_summary import Member, Summariser, Summary
 from node.scenes_projection import Scope
-from node.scenes_query import SCENE_AGENT, HeldScene, Place
+from node.scenes_query import HeldScene, Place
 from node.service.context import PeerContext
-from node.service.views import DEFAULT_SALIENCE
 from proto import limits
-from proto.errors import HyphaeError, Overloaded, Unavailable
-from proto.ids import derive
+from proto.errors import HyphaeError
 from proto.payloads import CellStored, Payload, Scene, Vector
 from proto.scoring import quantise
 
-_log = structlog.get_logger(__name__)
-T = TypeVar("T")
-
-RUNS_AT_ONCE: Final = 16  # one compares, the others wait for it
 READ_BATCH: Final = 256  # cells in one read: some 20 ms
 SUMMARY_BATCH: Final = 16  # scenes summarised and embedded together
 APPEND_BATCH: Final = 64  # summaries in one transaction
@@ -44,10 +32,17 @@ APPEND_BATCH: Final = 64  # summaries in one transaction
 
 @dataclass(slots=True)
 class Run:
-    """A consolidation under way, as those see it who wait for it."""
+    """A consolidation under way, as those see it who wait for it.
+
+    Args:
+        waiting: agents that were told that it is running, and not yet that it is done.
+        before: created and changed by a run that ended while the agent that began this one was not looking.
+    """
 
     done: int = 0
     total: int = 0
+    waiting: set[bytes] = field(default_factory=set)
+    before: tuple[int, int] = (0, 0)
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("cells", "scenes", "created", "changed", "unchanged"), 0)
     )
@@ -56,86 +51,8 @@ class Run:
         return {"done": self.done, "total": self.total}
 
 
-class Consolidations:
-    """All runs of a peer.
-
-    Args:
-        summariser: says what a scene says.
-    """
-
-    def __init__(self, context: PeerContext, summariser: Summariser) -> None:
-        self._context, self._summariser = context, summariser
-        self._running: dict[tuple[Scope, bytes | None], tuple[Run, asyncio.Task[None]]] = {}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="scenes")
-        self._stopping = threading.Event()
-
-    def start(
-        self, scope: Scope, session: bytes | None, principal: Principal
-    ) -> tuple[Run, asyncio.Task[None]]:
-        """Return the run of a scope that is under way, or begin one.
-
-        Raises:
-            Overloaded: too many are under way; nothing was begun.
-        """
-        key = (scope, session)
-        if key not in self._running:
-            if len(self._running) >= RUNS_AT_ONCE or self._stopping.is_set():
-                raise Overloaded(
-                    f"{len(self._running)} consolidations are under way, limit {RUNS_AT_ONCE}. Nothing was begun."
-                    " Try again in 5 s.",
-                    retry_after_ms=5_000,
-                )
-            run = Run()
-            before = [task for (other, _), (_, task) in self._running.items() if other == scope]
-            task = asyncio.create_task(self._after(before, run, scope, session, principal))
-            self._running[key] = run, task
-            task.add_done_callback(lambda ended: self._ended(key, ended))
-        return self._running[key]
-
-    async def close(self) -> None:
-        """End every run at its next step; scenes are as they were."""
-        self._stopping.set()
-        for _, task in self._running.values():
-            task.cancel()
-        await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
-        await asyncio.to_thread(self._thread.shutdown)
-
-    def _ended(self, key: tuple[Scope, bytes | None], task: asyncio.Task[None]) -> None:
-        del self._running[key]
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, HyphaeError):
-            _log.warning("consolidation_refused", code=error.code, reason=error.message)
-        elif error is not None:
-            _log.error("consolidation_failed", **defect(error))
-
-    async def _after(
-        self,
-        before: Sequence[asyncio.Task[None]],
-        run: Run,
-        scope: Scope,
-        session: bytes | None,
-        principal: Principal,
-    ) -> None:
-        if before:
-            await asyncio.wait(before)
-        await _Consolidation(self._context, self._summariser, self._compute, run, scope, principal).go(
-            session
-        )
-
-    async def _compute(self, work: Callable[[Callable[[], None]], T]) -> T:
-        """Return what pure work comes to on the thread; it gets a check to call between its steps."""
-
-        def checked() -> None:
-            if self._stopping.is_set():
-                raise Unavailable(
-                    "the peer is stopping. The scenes are as they were. Try again when it is up."
-                )
-
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, checked)
-
-
 @dataclass(slots=True)
-class _Consolidation:
+class Consolidation:
     """One run, step by step."""
 
     context: PeerContext
@@ -267,52 +184,12 @@ class _Consolidation:
     def _count(self, planned: Sequence[Planned], held: Sequence[HeldScene]) -> None:
         counts = self.run.counts
         counts["scenes"] = len(planned)
-        counts["created"] = sum(p.held is None for p in planned)
-        counts["changed"] = sum(p.held is not None and p.changed for p in planned)
+        created, changed = self.run.before
+        created += sum(p.held is None for p in planned)
+        changed += sum(p.held is not None and p.changed for p in planned)
+        counts["created"] = min(created, len(planned))
+        counts["changed"] = min(changed, len(planned) - counts["created"])
         counts["unchanged"] = len(planned) - counts["created"] - counts["changed"]
         ended = len(held) - sum(p.held is not None for p in planned)
         if ended:
             counts["ended"] = ended
-
-
-def summary_id(scene: bytes, text: str, is_replaced: Callable[[bytes], bool]) -> bytes:
-    """Return the id of a summary: it follows from what it says, and differs from those that were replaced."""
-    number = 0
-    while True:
-        cell = derive("summary", scene, text.encode(), number.to_bytes(4, "big"))
-        if not is_replaced(cell):
-            return cell
-        number += 1
-
-
-def as_cell(
-    scope: Scope, planned: Planned, summary: Summary, cell: bytes, vector: Vector | None, embedded_chars: int
-) -> CellStored:
-    """Return a summary as a memory on layer 1; it replaces the summary that the scene had."""
-    _, project, owner = scope
-    held = planned.held
-    former = held.summary if held is not None and held.summary_lives and held.summary != cell else None
-    return CellStored(
-        cell=cell,
-        content=summary.text,
-        cell_type="Context",
-        salience=DEFAULT_SALIENCE,
-        project=project,
-        owner=owner or SCENE_AGENT,
-        agent=SCENE_AGENT,
-        layer=1,
-        supersedes=former,
-        derived_from=summary.quoted[: limits.DERIVED_FROM],
-        vector=vector,
-        embedded_chars=embedded_chars,
-    )
-
-
-def state_of(run: Run, project: str, *, done: bool) -> Mapping[str, Any]:
-    """Return a run as its callers see it."""
-    return {
-        "project": project,
-        "state": "done" if done else "running",
-        "progress": run.progress(),
-        **run.counts,
-    }

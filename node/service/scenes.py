@@ -13,12 +13,12 @@ from node.principals import Principal
 from node.scene_summary import ExtractiveSummariser, Summariser
 from node.scenes_query import SceneRow
 from node.service.authorization import own_session, resolve_project
-from node.service.consolidation import Consolidations, state_of
 from node.service.context import Call, PeerContext
 from node.service.positions import format_position, parse_position
+from node.service.scene_runs import Consolidations, state_of
 from node.service.views import StoredCell, cell_object, format_ms, load_cells, size_of, within_budget
 from proto import limits
-from proto.errors import Invalid, NotFound
+from proto.errors import Invalid, NotFound, Unavailable
 from proto.ids import format_uuid, parse_uuid
 from proto.payloads import PRIVATE
 
@@ -87,8 +87,13 @@ class SceneOperations:
         scope = (p.tenant, project, p.owner if project == PRIVATE else "")
         run, task = self._runs.start(scope, session["session"] if session else None, p)
         await asyncio.wait({task}, timeout=args.get("wait_ms", WAIT_MS) / 1000)
+        if task.cancelled():
+            raise Unavailable("the peer is stopping. The scenes are as they were. Try again when it is up.")
         if task.done():
             task.result()
+            run.waiting.discard(p.agent_id)
+        else:
+            run.waiting.add(p.agent_id)
         return state_of(run, project, done=task.done())
 
     async def close(self) -> None:

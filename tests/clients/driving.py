@@ -34,10 +34,12 @@ class Run:
     Args:
         lines: what it printed for each step, by name of the step; first of all comes `connect`, if it can tell.
         written: the lines that the server wrote to stdout; none over HTTP.
+        complaints: what the client wrote to stderr, and over stdio the server too.
     """
 
     lines: Mapping[str, Mapping[str, Any]]
     written: Sequence[str]
+    complaints: str
 
 
 def stdio_server(environment: Mapping[str, str], tap: Path) -> dict[str, Any]:
@@ -65,10 +67,9 @@ def run_driver(case: Case, server: Mapping[str, Any], steps: Sequence[Step], tap
         _program(case), input=json.dumps(job), capture_output=True, text=True, timeout=RUN_S, check=False
     )
     assert ended.returncode == 0, f"{case} ended with {ended.returncode}: {ended.stderr[-3000:]}"
-    open("/tmp/cl/stderr","a").write(f"== {case}\n{ended.stderr}")
     printed = [json.loads(line) for line in ended.stdout.splitlines()]
     written = tap.read_text().split("\n") if tap.exists() else []
-    return Run({line["step"]: line for line in printed}, written)
+    return Run({line["step"]: line for line in printed}, written, ended.stderr)
 
 
 def left_behind(tap: Path) -> list[psutil.Process]:

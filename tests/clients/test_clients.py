@@ -165,6 +165,10 @@ def test_the_server_writes_messages_to_stdout_and_nothing_else(told: Told) -> No
         assert ("result" in message) != ("error" in message)
 
 
+def test_the_client_has_nothing_to_complain_of(told: Told) -> None:
+    assert told.run.complaints == ""
+
+
 def test_the_inspector_exits_as_each_step_deserves(told: Told) -> None:
     if told.case.client.command_line:
         assert {step: line["exit"] for step, line in told.run.lines.items()} == INSPECTOR_EXITS

@@ -155,7 +155,7 @@ GIVEN: dict[str, dict[str, Any]] = {
 }
 NEEDS = {
     **dict.fromkeys(TOOLS, "read"),
-    **dict.fromkeys(("store", "store_bulk"), "write"),
+    **dict.fromkeys(("store", "store_bulk", "consolidate_scenes"), "write"),
     **dict.fromkeys(("get_node", "status", "tail", "withdraw_beacon"), "read"),
     **dict.fromkeys(("list_sessions", "page_beacons", "explain_recall", "explain_entry", "export"), "read"),
     **dict.fromkeys(("issue_key", "list_keys", "revoke_key", "rotate_key", "peers"), "admin"),

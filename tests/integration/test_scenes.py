@@ -22,6 +22,7 @@ from proto.errors import Forbidden, HyphaeError, Invalid, NotFound, Unavailable
 from proto.payloads import Vector
 from tests.support.open_service import OpenPeer, open_peer
 from tests.support.replicas import memory
+from tests.support.waiting import until
 
 RETRIES = [
     f"the payment retry job runs {when}" for when in ("every hour", "every night", "at noon", "on Monday")
@@ -407,6 +408,22 @@ class TestBesideEachOther:
 
         on_a_peer(tmp_path, story)
 
+    def test_who_asks_again_after_the_run_ended_is_told_what_it_came_to(
+        self, tmp_path: Path, held: type[Held]
+    ) -> None:
+        async def story(peer: OpenPeer) -> None:
+            other = await peer.key("other")
+            await store(peer, RETRIES)
+            await consolidate(peer, wait_ms=0)
+            held.go_on.set()
+            await until(lambda: not peer.core.service._scenes._runs._running, "the run ended")
+            assert (await consolidate(peer, other))["created"] == 0
+            mine = await consolidate(peer)
+            assert (mine["created"], mine["unchanged"]) == (1, 0)
+            assert (await consolidate(peer))["created"] == 0
+
+        on_a_peer(tmp_path, story)
+
     def test_runs_of_one_project_follow_one_another(self, tmp_path: Path, held: type[Held]) -> None:
         async def story(peer: OpenPeer) -> None:
             session = (await peer.call("open_session", {"project": "web"}))["session_id"]
@@ -450,7 +467,7 @@ class TestBesideEachOther:
                     await consolidate(peer)
             before = await events(peer)
             with monkeypatch.context() as patch:
-                patch.setattr(consolidation._Consolidation, "_durably", _dying(1))
+                patch.setattr(consolidation.Consolidation, "_durably", _dying(1))
                 with pytest.raises(Unavailable):
                     await consolidate(peer)
             assert await events(peer) == before + 1, "the summary, and no scene"
@@ -468,7 +485,7 @@ def _refuse(*_args: object) -> list[Any]:
 
 def _dying(after: int) -> Callable[..., Awaitable[None]]:
     """Return an append that works so many times and then refuses."""
-    durably, calls = consolidation._Consolidation._durably, [0]
+    durably, calls = consolidation.Consolidation._durably, [0]
 
     async def instead(self: Any, payloads: Any) -> None:
         calls[0] += 1

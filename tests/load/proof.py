@@ -73,6 +73,7 @@ async def prove(size: Size, say: Say) -> Report:
         before = Held.of(peer.pid)
         say(f"a peer with the real model: process {peer.pid}")
         async with _agents(peer, operator, size, say) as agents:
+            operator.close()  # it is opened again when needed: the peer hangs up on idle ones
             load = _Load(peer, operator, agents, Workload(measures), measures, report, say)
             await load.mixed(size.seconds)
             await load.storm()

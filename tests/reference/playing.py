@@ -85,12 +85,12 @@ async def play(peer: OpenPeer) -> dict[str, Played]:
     """
     book = _Book()
     alice, bob = [McpAgent(peer, await peer.key(name), "shop") for name in ("alice", "bob")]
-    await _what_works(book, alice, bob)
+    await _what_works(book, peer, alice, bob)
     await _what_is_refused(book, peer, alice)
     return _made_the_same(book.tools)
 
 
-async def _what_works(book: _Book, alice: McpAgent, bob: McpAgent) -> None:
+async def _what_works(book: _Book, peer: OpenPeer, alice: McpAgent, bob: McpAgent) -> None:
     await book.works(alice, "place_beacon", interest="payment retries and idempotency")
     content = "We retry payments 3 times with an idempotency key, because the bank drops 1 in 50."
     await book.works(bob, "store", content=content, cell_type="Decision", salience=0.8, tags=["payments"])
@@ -99,14 +99,21 @@ async def _what_works(book: _Book, alice: McpAgent, bob: McpAgent) -> None:
     await book.works(alice, "list_beacons")
     await book.works(alice, "drain_inbox", **own)
     await book.works(alice, "recall", query="what happens when a payment fails", include_content=True)
-    await book.works(alice, "query", layer=1, query="payments")
     await book.works(alice, "diffs_since", since="24h")
-    await _scenes(book, alice, bob)
+    await _scenes(book, peer, alice, bob)
     await book.works(alice, "close_session", **own)
 
 
-async def _scenes(book: _Book, alice: McpAgent, bob: McpAgent) -> None:
-    await book.works(alice, "list_scenes")
+async def _scenes(book: _Book, peer: OpenPeer, alice: McpAgent, bob: McpAgent) -> None:
+    for content in (
+        "Payment retries use an idempotency key, because the bank may have taken the first payment.",
+        "Payment retries wait 1, 4 and 16 s, because the bank limits calls.",
+    ):
+        await bob("store", content=content, cell_type="Decision")
+    await peer.call("consolidate_scenes", {"project": "shop"})
+    listed = await book.works(alice, "list_scenes")
+    await book.works(alice, "get_scene", scene_id=listed["scenes"][0]["scene_id"])
+    await book.works(alice, "query", layer=1, query="payments", include_content=True)
 
 
 async def _what_is_refused(book: _Book, peer: OpenPeer, alice: McpAgent) -> None:

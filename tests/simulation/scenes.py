@@ -14,10 +14,9 @@ import apsw
 
 from node import database, scenes_query
 from node.replica import Draft
-from node.scene_planning import as_events, comparable, is_new, plan
+from node.scene_planning import as_cell, as_events, comparable, is_new, plan, summary_id
 from node.scene_summary import ExtractiveSummariser, Member
 from node.scenes_projection import Scope
-from node.service.consolidation import as_cell, summary_id
 from proto.clock import Hlc
 from proto.events import Event
 from proto.payloads import PRIVATE, CellStored, Scene, SceneConsolidated, decode_payload

@@ -277,3 +277,25 @@ async def test_two_agents_store_about_the_same_and_both_are_kept(stage: Stage) -
     found = await alice("recall", query="flaky login test", include_content=True)
     assert {r["node_id"] for r in found["results"]} == ids
     assert {r["source_agent"] for r in found["results"]} == {"alice", "bob"}
+
+
+@situation
+async def test_a_newcomer_reads_the_scenes_of_a_project_and_their_summaries(stage: Stage) -> None:
+    alice, bob = await stage.agent("alice"), await stage.agent("bob")
+    none = await alice("list_scenes")
+    assert none["scenes"] == []
+    assert "There are no scenes" in none.note
+    for text in (
+        RETRIES,
+        "Payment retries use an idempotency key, because the bank may have taken the first payment.",
+        "Payment retries wait 1, 4 and 16 s, because the bank limits calls.",
+    ):
+        await bob("store", content=text, cell_type="Decision")
+    admin = (await stage.key("admin", scopes=["read", "write", "admin"]))["key"]
+    await stage.peer.call("consolidate_scenes", {"project": "shop"}, admin)  # by a person, over REST
+    (scene,) = (await alice("list_scenes", project="shop"))["scenes"]
+    assert (scene["cells"], scene["agents"]) == (3, ["bob"])
+    whole = (await alice("get_scene", scene_id=scene["scene_id"]))["scene"]
+    assert len(whole["members"]) == 3
+    summary = await alice("query", layer=1, query="payment retries", include_content=True)
+    assert (len(summary["results"]), summary["results"][0]["layer"]) == (1, 1)

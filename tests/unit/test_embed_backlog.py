@@ -147,3 +147,25 @@ def test_draining_returns_each_job_that_waits_once() -> None:
     jobs[2].future.cancel()
     assert {id(job) for job in backlog.drain()} == {id(jobs[0]), id(jobs[1])}
     assert backlog.next() is None
+
+
+def test_a_storm_of_queries_delays_stores_and_bulk_and_never_starves_them() -> None:
+    backlog = Backlog(call_tokens=8)
+    for urgency in (Urgency.STORE, Urgency.BULK):
+        for _ in range(4):
+            backlog.add(Job(["x" * 8], urgency))
+    turns: list[Urgency] = []
+    while len(turns) < 24:
+        while backlog.waiting(Urgency.QUERY) < 4:
+            job = Job(["q" * 8], Urgency.QUERY)
+            backlog.add(job)
+            job.future.add_done_callback(lambda _done, job=job: backlog.release(job))  # type: ignore[misc]
+        step = backlog.next()
+        if isinstance(step, Slice):
+            tokenise(backlog, step)
+        elif step is not None:
+            turns.append(step.items[0].job.urgency)
+            step.items[0].job.future.set_result([])
+    assert turns.count(Urgency.STORE) == 4
+    assert turns.count(Urgency.BULK) == 4
+    assert turns[:2] == [Urgency.QUERY] * 2

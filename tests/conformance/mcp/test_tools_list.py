@@ -53,6 +53,8 @@ def tools_of(client: Client) -> list[dict[str, Any]]:
 
 def schemas_in(schema: Any) -> list[Any]:
     """Return a schema and every schema below it."""
+    if not isinstance(schema, dict):
+        return [schema]
     below = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
     return [schema, *(inner for each in below for inner in schemas_in(each))]
 

@@ -28,6 +28,7 @@ CALLS: dict[str, dict[str, object]] = {
     "drain_inbox": {},
     "get_node": {"node_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"},
     "store_bulk": {"cells": [{"content": "x", "cell_type": "Fact"}]},
+    "consolidate_scenes": {},
     "withdraw_beacon": {"beacon_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"},
     "list_sessions": {},
     "page_beacons": {},
@@ -49,6 +50,7 @@ CALLS: dict[str, dict[str, object]] = {
 NEEDS = {
     "store": "write",
     "store_bulk": "write",
+    "consolidate_scenes": "write",
     "issue_key": "admin",
     "list_keys": "admin",
     "revoke_key": "admin",

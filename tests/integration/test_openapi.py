@@ -1,0 +1,139 @@
+"""The OpenAPI document against a real peer, by a fuzzer that is driven by it.
+
+Tried is what the document allows and what it forbids, in every place, with an admin's key.  Left out, and why:
+
+* the stateful phase: without links it guesses sequences; `test_result_shapes` walks through the real ones;
+* `use_after_free` and `ensure_resource_availability`: an erased or withdrawn thing answers as one never there,
+  and withdrawing twice changes nothing by design;
+* `object_level_authorization`: who sees what has its own tests with two keys (`test_walls`);
+* `negative_data_rejection` as it is: a number as text, an enum in another case or null are spellings that the
+  document does not show and the peer takes (`wrong_data_is_refused` knows them);
+* `positive_data_acceptance` for cursors: they carry a checksum that no fuzzer hits.
+
+Ids are never taken from answers, so the fuzzer does not revoke the key that it uses.
+"""
+
+from __future__ import annotations
+
+import copy
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from mcp_gateway import openapi, rest
+from tests.support.places import short_directory
+from tests.support.schema_fuzzer import fuzz, strict
+from tests.support.served_peer import served_peer
+
+SEED = 20_261
+EXAMPLES = 3
+GROUPS = (
+    ("nodes", "scenes"),
+    ("recall", "query", "explain"),
+    ("sessions", "beacons", "inbox", "diffs"),
+    ("export", "whoami", "keys", "peers", "status"),
+)
+
+
+@pytest.fixture(scope="module")
+def peer() -> Iterator[tuple[str, str]]:
+    with (
+        short_directory() as root,
+        served_peer(root / "p", {"fuzz": ("read", "write", "admin")}) as (url, keys),
+    ):
+        yield url, keys["fuzz"]
+
+
+def get(url: str, path: str, key: str | None, verb: str = "GET") -> tuple[int, dict[str, str], bytes]:
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    try:
+        connection.request(verb, path, headers={} if key is None else {"x-hyphae-key": key})
+        answer = connection.getresponse()
+        return answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture(scope="module")
+def document(peer: tuple[str, str]) -> Any:
+    status, headers, body = get(peer[0], "/openapi.json", peer[1])
+    assert (status, headers["content-type"]) == (200, "application/json")
+    return json.loads(body)
+
+
+def test_every_operation_is_in_a_group(document: Any) -> None:
+    tags = {tag for path in document["paths"].values() for one in path.values() for tag in one["tags"]}
+    assert tags == {tag for group in GROUPS for tag in group}
+
+
+@pytest.mark.parametrize("group", GROUPS, ids="-".join)
+def test_the_peer_does_what_its_document_says(
+    peer: tuple[str, str], document: Any, group: tuple[str, ...]
+) -> None:
+    failures, requests = fuzz(*peer, strict(document), seed=SEED, examples=EXAMPLES, tags=group)
+    assert not failures, "\n\n".join(failures[:10])
+    assert requests > 50
+    assert get(peer[0], "/v1/status", peer[1])[0] == 200
+
+
+def test_the_fuzzer_sees_a_document_that_is_wrong(peer: tuple[str, str], document: Any) -> None:
+    wrong = copy.deepcopy(strict(document))
+    wrong["components"]["schemas"]["Caller"]["properties"]["scopes"]["type"] = "string"
+    del wrong["paths"]["/v1/diffs"]["get"]["responses"]["400"]
+    failures, _ = fuzz(*peer, wrong, seed=SEED, examples=1, tags=("whoami", "diffs"))
+    seen = {tuple(f.split(": ")[:2]) for f in failures}
+    assert ("GET /v1/whoami", "response_schema_conformance") in seen
+    assert ("GET /v1/diffs", "status_code_conformance") in seen
+
+
+def test_the_document_needs_a_key_and_its_path_answers_get_and_head_alone(peer: tuple[str, str]) -> None:
+    url, key = peer
+    assert get(url, "/openapi.json", None)[0] == 401
+    assert get(url, "/openapi.json", key, "HEAD")[::2] == (200, b"")
+    status, headers, _ = get(url, "/openapi.json", key, "POST")
+    assert (status, headers["allow"]) == (405, "GET")
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/nodes/", 404),
+        ("/v1/status/", 404),
+        ("/v1/nodes/a%2Fb", 404),
+        ("/v1/nodes/%FF%FE", 400),
+        ("/v1/nodes/%00", 400),
+        ("/v1/nodes/6f9619ff-8b86-d011-b42d-00cf4fc964ff", 404),
+        ("/v1/export?limit=%FF", 400),
+        ("/v1/export?limit=5&limit=6", 400),
+        ("/v1/export?limit=null", 400),
+        ("/v1/export?limit=7.0", 200),
+        ("/v1/export?project=", 400),
+        ("/v1/explain/recall?node_id=6f9619ff-8b86-d011-b42d-00cf4fc964ff&query=x&tags=a&tags=b", 404),
+        ("/v1/explain/recall?node_id=6f9619ff-8b86-d011-b42d-00cf4fc964ff&query=x&tags=a", 404),
+    ],
+)
+def test_odd_paths_and_queries_are_answered_as_json(peer: tuple[str, str], path: str, status: int) -> None:
+    answered, headers, body = get(peer[0], path, peer[1])
+    assert answered == status, body
+    assert headers["content-type"] == "application/json"
+    assert isinstance(json.loads(body), dict)
+
+
+@pytest.mark.parametrize("route", rest.ROUTES, ids=lambda r: f"{r.verb} {r.template}")
+def test_options_and_other_verbs_are_405_with_what_is_answered(
+    peer: tuple[str, str], route: rest.Route
+) -> None:
+    found = rest.find(route.template.replace("{", "").replace("}", ""))
+    assert found is not None
+    for verb in ("OPTIONS", "PATCH", "TRACE"):
+        status, headers, body = get(peer[0], route.template.replace("{", "").replace("}", ""), None, verb)
+        assert status == 405, body
+        assert set(headers["allow"].split(", ")) == set(found.by_verb)
+        assert not any(name.startswith("access-control") for name in headers)
+
+
+def test_the_document_is_made_once() -> None:
+    assert openapi.encoded("1") is openapi.encoded("1")
