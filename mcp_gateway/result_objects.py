@@ -23,7 +23,7 @@ from mcp_gateway.result_kinds import (
 DIFF_KINDS = ("created", "superseded")
 PEER_STATES = ("up", "silent")
 
-_CONTENT_CHARS = whole("content_chars", "How long the content is, when it is cut at 2,000.", optional=True)
+_CONTENT_CHARS = whole("content_chars", "How many characters the content has, when it is cut.", optional=True)
 _TYPE = text("cell_type", "What kind of memory it is.", enum=CELL_TYPES)
 _OPTIONAL_TYPE = text("cell_type", "What kind of memory it is.", optional=True, enum=CELL_TYPES)
 _PROJECT = text("project", "Where it is kept; `private` is its owner's alone.")
@@ -44,8 +44,12 @@ HIT = ObjectSpec(
     "One memory that was found. Without include_content exactly node_id and distance.",
     (
         uuid("node_id", "Its id."),
-        share("distance", "0 the same, under 0.5 related, over 0.7 probably unrelated."),
-        text("content", "Its text, cut at 2,000 characters.", optional=True),
+        share("distance", "0 the same, under 0.6 related, over 0.8 probably unrelated."),
+        text(
+            "content",
+            "Its text; cut at 2,000 characters, or at max_bytes when read by its id.",
+            optional=True,
+        ),
         _CONTENT_CHARS,
         _OPTIONAL_TYPE,
         text("project", "Where it is kept; `private` is its owner's alone.", optional=True),

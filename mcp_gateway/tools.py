@@ -95,8 +95,8 @@ _RECALL = ToolSpec(
     title="Search memories",
     description=(
         "Find the k nearest memory cells to a query on layer 0, where nearly everything is. Returns only "
-        "node_id and distance unless include_content is true. distance: 0 the same, under 0.5 related, over "
-        "0.7 probably unrelated. To read one memory whole pass its node_id as query, with include_content true."
+        "node_id and distance unless include_content is true. distance: 0 the same, under 0.6 related, over "
+        "0.8 probably unrelated. To read one memory whole pass its node_id as query, with include_content true."
     ),
     hints=_READS,
     consequence="Nothing was searched.",

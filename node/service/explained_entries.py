@@ -28,7 +28,7 @@ from proto.ids import DiffId, format_uuid
 from proto.payloads import CellStored
 
 PATH_SHOWN = 50
-_ANY = Filters(None, frozenset(), frozenset(), 0)
+_ANY = Filters(None, frozenset(), frozenset((0, 1, 2)), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +161,10 @@ def _filters(filters: Filters, placement: Placement, diff: Diff) -> Iterator[dic
     if filters.cell_types:
         alone = replace(_ANY, cell_types=filters.cell_types)
         yield check("cell_types", alone.admit(diff), ", ".join(sorted(filters.cell_types)), diff.cell_type)
-    if filters.layers:
+    if filters.layers or diff.layer:
         alone = replace(_ANY, layers=filters.layers)
-        yield check("layers", alone.admit(diff), ", ".join(map(str, sorted(filters.layers))), diff.layer)
+        wanted = ", ".join(map(str, sorted(filters.layers or {0})))
+        yield check("layers", alone.admit(diff), wanted, diff.layer)
     if filters.min_salience:
         alone = replace(_ANY, min_salience=filters.min_salience)
         yield check("min_salience", alone.admit(diff), filters.min_salience / 10_000, diff.salience / 10_000)

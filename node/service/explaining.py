@@ -49,11 +49,12 @@ class ExplainOperations:
         ]
         named = await named_cell(context, call)
         came = cell.cell_no in [n for n, _ in found[k]] if named is None else named == cell.cell_no
+        failed = [c["filter"] for c in checks if not c["passed"]]
         rank = _rank(found[limits.RECALL_K], cell.cell_no)
         out: dict[str, Any] = {
             "node_id": format_uuid(cell.payload.cell),
             "came": came,
-            "why": _why(named, came, rank, k, [c["filter"] for c in checks if not c["passed"]]),
+            "why": _why(named, came, rank, k, failed, mode, scored.share),
             "mode": mode,
             "layer": layer,
             "k": k,
@@ -144,7 +145,9 @@ def _one_by_one(
         yield row("min_salience", only, args["min_salience"], p.salience / 10_000)
 
 
-def _why(named: int | None, came: bool, rank: int | None, k: int, failed: list[str]) -> str:
+def _why(
+    named: int | None, came: bool, rank: int | None, k: int, failed: list[str], mode: str, share: float
+) -> str:
     if named is not None:
         return (
             "The query is its id, so it alone is returned, whatever the filters say."
@@ -157,4 +160,6 @@ def _why(named: int | None, came: bool, rank: int | None, k: int, failed: list[s
         return f"It comes, as number {rank} of at most {k}."
     if rank is not None:
         return f"It passes every filter, but {rank - 1} others are nearer and k is {k}."
+    if mode == "lexical" and not share:
+        return "It passes every filter, but has none of the query's words that count."
     return f"It passes every filter, but is not among the first {limits.RECALL_K}."

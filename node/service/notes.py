@@ -11,7 +11,10 @@ from typing import Any
 
 from proto import limits
 
-FAR = 0.7  # probably unrelated, as the description of recall says
+# As the description of recall says.  Measured on 30 memories of a software project: the nearest relevant one of 15
+# questions lay at 0.21 to 0.74 (three in four under 0.6), the nearest of 120 questions about things never stored at
+# 0.77 to 0.97 (119 beyond 0.8); at 0.7 one in eight of the relevant would have been called unrelated.
+FAR = 0.8
 BACKLOG = 500  # entries that still wait: several pages of the largest size that a model can take in
 FILTERS = ("project", "cell_types", "tags", "from_agents", "since", "min_salience")
 

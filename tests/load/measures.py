@@ -15,17 +15,20 @@ OVERLOADED = "overloaded"
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process holds at a moment: memory in bytes, file handles, threads."""
+    """What a process holds at a moment: memory in bytes, file handles, threads; and has used: CPU in seconds."""
 
     rss: int
     handles: int
     threads: int
+    cpu_s: float
 
     @classmethod
     def of(cls, pid: int) -> Held:
         process = psutil.Process(pid)
         with process.oneshot():
-            return cls(process.memory_info().rss, process.num_fds(), process.num_threads())
+            times = process.cpu_times()
+            held = process.memory_info().rss, process.num_fds(), process.num_threads()
+            return cls(*held, round(times.user + times.system, 1))
 
 
 class Measures:

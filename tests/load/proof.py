@@ -8,7 +8,7 @@ what it stores.  Run by `python -m tests.load`, or as a test by naming this file
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Callable
@@ -75,9 +75,13 @@ async def prove(size: Size, say: Say) -> Report:
         async with _agents(peer, operator, size, say) as agents:
             operator.close()  # it is opened again when needed: the peer hangs up on idle ones
             load = _Load(peer, operator, agents, Workload(measures), measures, report, say)
-            await load.mixed(size.seconds)
-            await load.storm()
-            await load.check()
+            for step in (load.mixed(size.seconds), load.storm(), load.check()):
+                await step
+                held, own = Held.of(peer.pid), Held.of(os.getpid())
+                say(
+                    f"  the peer: {held.rss / 1e6:.0f} MB, {held.cpu_s:.0f} s of CPU; this process: {own.cpu_s:.0f} s"
+                )
+                report.facts.setdefault("peer_mb after each phase", []).append(round(held.rss / 1e6, 1))
         await _until(lambda: Held.of(peer.pid).handles <= before.handles + HANDLES)
         after = Held.of(peer.pid)
         report.facts["handles of the peer"] = [before.handles, after.handles]
@@ -205,9 +209,8 @@ class _Load:
         )
         self.report.expect(worst <= GATEWAY_BYTES, f"a gateway grew by {worst} bytes, limit {GATEWAY_BYTES}")
         for name, held in warm.items():
-            was, now = dataclasses.replace(held, rss=0), dataclasses.replace(end[name], rss=0)
-            leaks = now.handles > was.handles + HANDLES or now.threads > was.threads + 2
-            self.report.expect(not leaks, f"{name} held {was} after the warm-up and {now} at the end")
+            leaks = end[name].handles > held.handles + HANDLES or end[name].threads > held.threads + 2
+            self.report.expect(not leaks, f"{name} held {held} after the warm-up and {end[name]} at the end")
 
     def _held(self) -> dict[str, Held]:
         gateways = {a.name: a.client.process.pid for a in self.agents if isinstance(a.client, StdioClient)}

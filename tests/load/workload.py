@@ -99,20 +99,21 @@ class Workload:
             await asyncio.sleep(agent.random.expovariate(1 / think_s))
 
     async def storm(self, agent: Agent, client: Client, until_s: float) -> None:
-        """Make the costly calls without a pause, until a monotonic time."""
+        """Make the costly calls without a pause but the one that a refusal asks for, until a monotonic time."""
         calls = (self.recall, self.recall, self.store, self.ping)
         while time.monotonic() < until_s:
-            await agent.random.choice(calls)(agent, client)
+            if not await agent.random.choice(calls)(agent, client):
+                await asyncio.sleep(agent.random.random())
 
     # -- kinds of calls
 
-    async def ping(self, agent: Agent, client: Client) -> None:
-        await self._call(client, "ping", "ping", {})
+    async def ping(self, agent: Agent, client: Client) -> bool:
+        return (await self._call(client, "ping", "ping", {})).result is not None
 
     async def tools_list(self, agent: Agent, client: Client) -> None:
         await self._call(client, "tools/list", "tools/list", {})
 
-    async def store(self, agent: Agent, client: Client) -> None:
+    async def store(self, agent: Agent, client: Client) -> bool:
         cell = {
             "content": agent.sentence(),
             "cell_type": agent.random.choice(TYPES),
@@ -121,9 +122,10 @@ class Workload:
         stored = await self._tool(client, "store", **cell)
         if stored is not None:
             agent.stored.add(stored["node_id"])
+        return stored is not None
 
-    async def recall(self, agent: Agent, client: Client) -> None:
-        await self._tool(client, "recall", query=agent.sentence(), project=agent.project)
+    async def recall(self, agent: Agent, client: Client) -> bool:
+        return await self._tool(client, "recall", query=agent.sentence(), project=agent.project) is not None
 
     async def finds(self, agent: Agent, node_id: str) -> bool:
         """Tell whether a memory is found by its id; asked again while the peer is overloaded."""

@@ -15,10 +15,12 @@ async def test_nothing_near_is_said(stage: Stage) -> None:
     alice = await stage.agent("alice")
     await alice("store", content="The bank drops one in fifty payments.", cell_type="Fact")
     far = await alice("recall", query="which colour should the office walls have")
-    assert far["results"][0]["distance"] > 0.7
-    assert far.note == "Nothing within distance 0.7: these are probably unrelated. Try other words."
+    assert far["results"][0]["distance"] > 0.8
+    assert far.note == "Nothing within distance 0.8: these are probably unrelated. Try other words."
     near = await alice("recall", query="payments that the bank drops")
-    assert (near["results"][0]["distance"] < 0.5, near.note) == (True, "")
+    assert (near["results"][0]["distance"] < 0.6, near.note) == (True, "")
+    other_words = await alice("recall", query="how often does paying fail")
+    assert (0.6 < other_words["results"][0]["distance"] < 0.8, other_words.note) == (True, "")
 
 
 @situation

@@ -11,11 +11,12 @@ from typing import Any
 import click
 import pytest
 
-from node.cli import failures, output
+from node.cli import failures, output, scene
 from node.cli.calls import Caller
 from node.cli.key import ProjectRights, ScopeList
 from node.cli.last_page import READERS_MAX, LastPage
 from node.cli.options import ProjectName, Span, place, without_absent
+from node.cli.root import run
 from node.up import count_note
 from proto.errors import Invalid
 from proto.messages import Reply
@@ -200,3 +201,20 @@ class TestTheLastPage:
         assert page.cursor() is None
         page.shown("p1")
         assert page.cursor() == "p1"
+
+
+def test_consolidating_is_waited_for_and_ends_with_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = {"project": "p", "state": "running", "progress": {"done": 1, "total": 9}}
+    counts = {"cells": 9, "scenes": 1, "created": 1, "changed": 0, "unchanged": 0}
+    done = {"project": "p", "state": "done", "progress": {"done": 9, "total": 9}, **counts}
+    requester = RecordingRequester()
+    requester.plan("consolidate_scenes", Reply(result=running), Reply(result=running), Reply(result=done))
+    monkeypatch.setattr(scene, "talk", lambda _where, ask: asyncio.run(ask(Caller(requester, None, None))))
+    assert run(["scene", "consolidate", "--project", "p", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == done
+    assert (printed.out.count("\n"), printed.err) == (1, "")
+    asked = [dict(r.args) for r in requester.asked("consolidate_scenes")]
+    assert asked == [{"project": "p", "wait_ms": scene.WAIT_MS}] * 3

@@ -44,5 +44,6 @@ def test_the_lock_holds_every_dependency_of_the_project() -> None:
 def test_the_version_is_the_one_of_the_changelog() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    newest = next(line for line in changelog.splitlines() if line.startswith("## "))
+    released = (line for line in changelog.splitlines() if line.startswith("## "))
+    newest = next(line for line in released if line != "## Unreleased")
     assert newest.split()[1] == project["project"]["version"]

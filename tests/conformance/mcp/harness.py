@@ -25,7 +25,9 @@ Headers = Sequence[tuple[str, str]]
 class Link(Protocol):
     """A transport to one running server, under one key."""
 
-    name: Transport
+    @property
+    def name(self) -> Transport:
+        """Which transport it is."""
 
     def agree(self, revision: str) -> None:
         """Make the connection speak a revision, with a handshake where the transport needs one."""
@@ -125,3 +127,8 @@ class Client:
 
 def _bytes(message: Any) -> bytes:
     return message if isinstance(message, bytes) else json.dumps(message, ensure_ascii=False).encode()
+
+
+def with_meta(client: Client, method: str, meta: Any, **params: Any) -> dict[str, Any]:
+    """Return a request whose `_meta` is exactly this."""
+    return {**client.message(method), "params": {**params, "_meta": meta}}

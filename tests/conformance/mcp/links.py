@@ -84,7 +84,11 @@ class StdioLink:
         if revision in MODERN:
             return
         id = f"agree-{next(self._ids)}"
-        params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+        params = {
+            "protocolVersion": revision,
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
         self.process.send({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params})
         assert self.process.answer(id)["result"]["protocolVersion"] == revision
 

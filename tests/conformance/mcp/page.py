@@ -54,7 +54,9 @@ def render() -> str:
     parts = [_HEAD, f"\n{len(MANIFEST)} requirements.\n"]
     for section, group in groupby(MANIFEST, key=lambda each: each.section):
         parts.append(f"\n## {_TITLES[section]}\n\n")
-        parts.append("| id | requirement | | source | revisions | transports | test |\n|---|---|---|---|---|---|---|\n")
+        parts.append(
+            "| id | requirement | | source | revisions | transports | test |\n|---|---|---|---|---|---|---|\n"
+        )
         parts.extend(_row(each, shown[each.id]) for each in group)
     return "".join(parts)
 

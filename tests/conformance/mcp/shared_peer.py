@@ -35,21 +35,24 @@ class WatchedService:
     """
 
     def __init__(self, service: Requester) -> None:
-        self._service = service
+        self.real = service
         self._held: dict[str, asyncio.Event] = {}
-        self._defects: dict[str, Exception] = {}
+        self._instead: dict[str, Exception | Reply] = {}
         self.asked: list[Request] = []
         self.waiting: list[str] = []
         self.cancelled: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._service, name)
+        return getattr(self.real, name)
 
     async def request(self, request: Request) -> Reply:
         """Answer as the real one, once nothing holds the method."""
         self.asked.append(request)
-        if request.method in self._defects:
-            raise self._defects[request.method]
+        instead = self._instead.get(request.method)
+        if isinstance(instead, Exception):
+            raise instead
+        if instead is not None:
+            return instead
         gate = self._held.get(request.method)
         if gate is not None:
             self.waiting.append(request.method)
@@ -58,20 +61,23 @@ class WatchedService:
             except asyncio.CancelledError:
                 self.cancelled.append(request.method)
                 raise
-        return await self._service.request(request)
+        return await self.real.request(request)
 
-    def hold(self, method: str) -> None:
+    async def hold(self, method: str) -> None:
+        """Let calls of a method wait, and forget what waited before."""
+        self.waiting.clear()
+        self.cancelled.clear()
         self._held[method] = asyncio.Event()
 
-    def release(self, method: str) -> None:
+    async def release(self, method: str) -> None:
         self._held.pop(method).set()
 
-    def fail(self, method: str, defect: Exception | None) -> None:
-        """Let every call of a method end in an exception; None ends that."""
-        if defect is None:
-            del self._defects[method]
+    def replace(self, method: str, outcome: Exception | Reply | None) -> None:
+        """Let every call of a method end so; None ends that."""
+        if outcome is None:
+            del self._instead[method]
         else:
-            self._defects[method] = defect
+            self._instead[method] = outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +113,20 @@ class SharedPeer:
     @contextlib.contextmanager
     def holding(self, method: str) -> Iterator[None]:
         """Hold every call of a method until the block ends."""
-        self.loop.call_soon_threadsafe(self.service.hold, method)
+        self.run(self.service.hold(method))
         try:
             yield
         finally:
-            self.loop.call_soon_threadsafe(self.service.release, method)
+            self.run(self.service.release(method))
 
     @contextlib.contextmanager
-    def failing(self, method: str, defect: Exception) -> Iterator[None]:
-        """Let every call of a method end in a defect while the block runs."""
-        self.service.fail(method, defect)
+    def failing(self, method: str, outcome: Exception | Reply) -> Iterator[None]:
+        """Let every call of a method end in a defect, or in this reply, while the block runs."""
+        self.service.replace(method, outcome)
         try:
             yield
         finally:
-            self.service.fail(method, None)
+            self.service.replace(method, None)
 
     @contextlib.contextmanager
     def asked(self) -> Iterator[list[tuple[str, Mapping[str, Any]]]]:

@@ -68,7 +68,9 @@ def test_what_is_no_message_in_a_batch_is_an_error_of_its_own(client: Client) ->
 
 
 @requirement("batch.elsewhere", "modern.no-batches", revisions=OTHERS)
-def test_a_batch_in_any_other_revision_is_one_invalid_request_and_nothing_of_it_happens(client: Client) -> None:
+def test_a_batch_in_any_other_revision_is_one_invalid_request_and_nothing_of_it_happens(
+    client: Client,
+) -> None:
     arguments = {"content": f"batched {client.link.name} {client.revision}", "cell_type": "Fact"}
     store = {**CALL, "params": {"name": "store", "arguments": arguments}}
     client.ask([PING, store]).error(-32600, id=None, http=400)

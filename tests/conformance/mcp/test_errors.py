@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+import pytest
 
+from node.service.rates import Rates
 from proto.errors import TABLE
+from proto.messages import Reply
 from tests.conformance.mcp.harness import Client
-from tests.conformance.mcp.links import HttpLink, MemoryLink
-from tests.conformance.mcp.model import ALL, BOTH, HTTP, MEMORY, requirement
+from tests.conformance.mcp.model import ALL, BOTH, MEMORY, requirement
 from tests.conformance.mcp.shared_peer import SharedPeer
 from tests.conformance.mcp.test_tools_call import NOWHERE
 
@@ -54,7 +55,7 @@ def test_the_codes_of_our_errors_lie_outside_what_others_have_reserved() -> None
     assert len(set(CODES.values())) == len(CODES)
 
 
-@requirement("error.internal", revisions=BOTH, over=MEMORY)
+@requirement("error.internal", revisions=BOTH, over=("memory", "http"))
 def test_a_defect_is_a_generic_internal_error(client: Client, peer: SharedPeer) -> None:
     with peer.failing("list_beacons", RuntimeError("a detail that is nobody's business")):
         error = client.call("list_beacons").error(-32603)
@@ -64,36 +65,23 @@ def test_a_defect_is_a_generic_internal_error(client: Client, peer: SharedPeer) 
     client.call("list_beacons").content()
 
 
-@requirement("error.internal", over=HTTP)
-def test_over_http_a_defect_is_the_same_and_the_peer_goes_on(peer: SharedPeer, http: HttpLink) -> None:
-    for revision in ("2025-11-25", "2026-07-28"):
-        client = Client(http, revision)
-        with peer.failing("list_beacons", RuntimeError("a detail that is nobody's business")):
-            error = client.call("list_beacons").error(-32603, http=200)
-        assert "detail" not in str(error)
-        client.call("list_beacons").content()
+@requirement("wire.strict-output", revisions=BOTH, over=("memory", "http"))
+def test_a_number_that_json_does_not_have_is_a_defect_and_is_not_sent(
+    client: Client, peer: SharedPeer
+) -> None:
+    with peer.failing("list_beacons", Reply(result={"beacons": [float("nan")]})):
+        client.call("list_beacons").error(-32603)
 
 
-@requirement("call.rate-limit", over=MEMORY)
-def test_a_key_that_calls_without_measure_is_told_when_to_come_back(peer: SharedPeer) -> None:
-    link = MemoryLink(peer, peer.key("flood"))
-    message = Client(link, "2025-11-25").message("tools/call", {"name": "list_beacons"})
-
-    async def flood() -> list[int]:
-        one = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_beacons"}}'
-        refused = []
-        for _ in range(40):
-            for answer in await asyncio.gather(*(link.answer(one) for _ in range(100))):
-                assert answer is not None
-                error = answer.body.get("error")
-                if error is not None:
-                    refused.append(error)
-            if refused:
-                break
-        return refused
-
-    refused = peer.run(flood())
-    assert refused, "4,000 calls at once were all served"
-    assert {error["code"] for error in refused} == {4290}
-    assert all(error["data"]["retry_after_ms"] > 0 for error in refused)
-    assert message["method"] == "tools/call"
+@requirement("call.rate-limit", revisions=BOTH)
+def test_a_key_that_calls_too_often_is_told_when_to_come_back(
+    client: Client, peer: SharedPeer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:  # the real limit, with a clock that stands still
+        patch.setattr(peer.service.real, "_rates", Rates(lambda: 0.0, per_s=5, burst=10))
+        for _ in range(10):
+            client.call("list_beacons").content()
+        error = client.call("list_beacons").error(4290)
+    assert error["message"].startswith("overloaded: ")
+    assert error["data"] == {"code": "overloaded", "definite": True, "retry_after_ms": 200}
+    client.call("list_beacons").content()

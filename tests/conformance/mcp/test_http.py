@@ -50,7 +50,9 @@ def test_a_foreign_origin_is_forbidden(http: HttpLink, origin: str, body: bytes)
 
 
 @requirement("http.own-origin", over=HTTP)
-@pytest.mark.parametrize("origin", ["http://localhost", "http://127.0.0.1:1", "https://[::1]:9", ALLOWED_ORIGIN])
+@pytest.mark.parametrize(
+    "origin", ["http://localhost", "http://127.0.0.1:1", "https://[::1]:9", ALLOWED_ORIGIN]
+)
 def test_an_origin_of_this_machine_or_of_the_allow_list_is_served(http: HttpLink, origin: str) -> None:
     assert http.exchange("POST", PING, [("Origin", origin)]).result() == {}
     assert http.exchange("POST", PING).result() == {}
@@ -58,7 +60,9 @@ def test_an_origin_of_this_machine_or_of_the_allow_list_is_served(http: HttpLink
 
 @requirement("http.host", over=HTTP)
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
-@pytest.mark.parametrize("origin", [[], [("Origin", "http://evil.example")]], ids=["no origin", "evil origin"])
+@pytest.mark.parametrize(
+    "origin", [[], [("Origin", "http://evil.example")]], ids=["no origin", "evil origin"]
+)
 def test_a_foreign_host_is_forbidden(http: HttpLink, host: str, origin: list[tuple[str, str]]) -> None:
     assert http.exchange("POST", PING, [("Host", host), *origin]).status == 403
 
@@ -119,7 +123,9 @@ def test_every_post_without_a_good_key_is_401(peer: SharedPeer, key: str, given:
         "bearer": [("Authorization", f"Bearer {revoked}")],
         "two": [("x-hyphae-key", key), ("Authorization", f"Bearer {revoked}")],
     }[given]
-    reply = HttpLink(peer.url, None).exchange("POST", body, [*headers, *DISCOVER_HEADERS[: body == DISCOVER and 2 or 0]])
+    reply = HttpLink(peer.url, None).exchange(
+        "POST", body, [*headers, *DISCOVER_HEADERS[: (body == DISCOVER and 2) or 0]]
+    )
     assert reply.status == 401
     error = reply.body["error"]
     assert error["code"] == 4010
@@ -146,7 +152,9 @@ def test_a_body_that_is_not_said_to_be_json_is_415(http: HttpLink, content_type:
 
 
 @requirement("http.content-type", over=HTTP)
-@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json;x=y"])
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "Application/JSON", "application/json;x=y"]
+)
 def test_parameters_of_the_content_type_pass(http: HttpLink, content_type: str) -> None:
     assert http.exchange("POST", PING, [("Content-Type", content_type)]).result() == {}
 
@@ -216,7 +224,9 @@ def test_an_absent_version_is_accepted(http: HttpLink) -> None:
 
 
 @requirement("http.version-unknown", "seed.version-header", over=HTTP)
-@pytest.mark.parametrize("version", ["2025-11-24", "1.0", "", "latest", "2025-11-25,2025-06-18", "2026-07-29", "DRAFT"])
+@pytest.mark.parametrize(
+    "version", ["2025-11-24", "1.0", "", "latest", "2025-11-25,2025-06-18", "2026-07-29", "DRAFT"]
+)
 def test_an_unknown_version_is_400_with_the_id(http: HttpLink, version: str) -> None:
     headers = [("MCP-Protocol-Version", version)]
     for body in (PING, INITIALIZE):
@@ -242,7 +252,12 @@ def test_one_request_cannot_cancel_another(peer: SharedPeer, http: HttpLink, oth
     connection.close()
     assert answer["result"]["isError"] is False
     assert peer.service.cancelled == []
-    peer.service.waiting.clear()
+
+
+@requirement("http.size", over=HTTP)
+def test_a_body_beyond_its_limit_is_413_before_its_type_is_looked_at(http: HttpLink) -> None:
+    assert http.exchange("POST", b" " * 1_100_000 + PING, [("Content-Type", "text/plain")]).status == 413
+    assert http.exchange("POST", b" " * 1_000_000 + PING).result() == {}
 
 
 @requirement("http.order", over=HTTP)

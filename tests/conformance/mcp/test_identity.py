@@ -69,7 +69,9 @@ def test_over_http_no_other_header_can_claim_an_identity(http: HttpLink) -> None
 
 
 @requirement("identity.fixed", "seed.identity-fixed", over=STDIO)
-def test_over_stdio_the_identity_of_a_process_never_changes(peer: SharedPeer, key: str, other_key: str) -> None:
+def test_over_stdio_the_identity_of_a_process_never_changes(
+    peer: SharedPeer, key: str, other_key: str
+) -> None:
     path = key_file(peer.root / "keys", key)
     with gateway(peer, None, HYPHAE_API_KEY_FILE=str(path)) as process:
         link = StdioLink(process)

@@ -10,6 +10,8 @@ from tests.conformance.mcp.harness import Client
 from tests.conformance.mcp.model import ALL, LATEST_LEGACY, LEGACY, requirement
 
 NEWEST_WITH_HANDSHAKE = "2025-11-25"
+ODD_VERSIONS: list[Any] = ["2026-07-28", "2025-11-24", "1.0", "", "2025-11-25 ", None, 20251125, []]
+OTHER_VERSIONS: list[dict[str, Any]] = [{}, *({"protocolVersion": version} for version in ODD_VERSIONS)]
 
 
 def initialize(client: Client, **params: Any) -> dict[str, Any]:
@@ -22,13 +24,10 @@ def test_a_version_that_is_known_is_agreed_on(client: Client) -> None:
 
 
 @requirement("lifecycle.other-version", "seed.newest-for-the-rest", revisions=LATEST_LEGACY)
-@pytest.mark.parametrize(
-    "params",
-    [{"protocolVersion": v} for v in ("2026-07-28", "2025-11-24", "1.0", "", "2025-11-25 ", None, 20251125, [])]
-    + [{}],
-    ids=repr,
-)
-def test_any_other_version_or_none_is_answered_with_the_newest(client: Client, params: dict[str, Any]) -> None:
+@pytest.mark.parametrize("params", OTHER_VERSIONS, ids=repr)
+def test_any_other_version_or_none_is_answered_with_the_newest(
+    client: Client, params: dict[str, Any]
+) -> None:
     assert initialize(client, **params)["protocolVersion"] == NEWEST_WITH_HANDSHAKE
 
 

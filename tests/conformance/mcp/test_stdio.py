@@ -34,7 +34,9 @@ def ended(process: StdioProcess) -> None:
 
 @requirement("stdio.framing", "stdio.only-messages", over=STDIO)
 def test_each_line_of_stdout_is_one_message_whatever_the_log_level(peer: SharedPeer, key: str) -> None:
-    with gateway(peer, key, HYPHAE_LOG_LEVEL="debug", PYTHONWARNINGS="always", PYTHONUNBUFFERED="1") as process:
+    with gateway(
+        peer, key, HYPHAE_LOG_LEVEL="debug", PYTHONWARNINGS="always", PYTHONUNBUFFERED="1"
+    ) as process:
         process.send(HANDSHAKE)
         process.call(1, "store", content="two\nlines\r\nand \u2028 a third", cell_type="Fact")
         node_id = process.answer(1)["result"]["structuredContent"]["node_id"]
@@ -95,7 +97,6 @@ def test_a_ping_and_other_calls_do_not_wait_for_a_slow_call(peer: SharedPeer, st
         stdio.process.send_bytes(PING + b"\n")
         assert {stdio.process.receive()["id"], stdio.process.receive()["id"]} == {1, "quick"}
     assert stdio.process.answer("slow")["result"]["isError"] is False
-    peer.service.waiting.clear()
 
 
 @requirement("stdio.cancel", "wire.cancelled-unanswered", over=STDIO)
@@ -110,8 +111,6 @@ def test_a_cancelled_call_is_not_answered(peer: SharedPeer, stdio: StdioLink, me
         stdio.settle()
         eventually(lambda: "list_scenes" in peer.service.cancelled, "the work has ended")
     stdio.settle()
-    peer.service.waiting.clear()
-    peer.service.cancelled.clear()
 
 
 @requirement("stdio.in-order", over=STDIO)
@@ -150,8 +149,6 @@ def test_the_process_ends_while_a_call_hangs(peer: SharedPeer, key: str, ending:
         else:
             process.process.send_signal(getattr(signal, ending))
         assert process.wait(EXIT_S) == 0
-    peer.service.waiting.clear()
-    peer.service.cancelled.clear()
 
 
 @requirement("stdio.signals", over=STDIO)
@@ -197,9 +194,26 @@ def test_without_a_good_key_the_server_starts_and_calls_say_what_to_do(
             assert "hyphae" in error["message"] or "HYPHAE" in error["message"]  # the next step
         ended(process)
     said = process.stderr.decode().strip().splitlines()
-    assert len(said) == (0 if given == "refused" else 1), said  # a refused key is known by the first call only
+    assert len(said) == (0 if given == "refused" else 1), (
+        said
+    )  # a refused key is known by the first call only
     for secret in (key, unknown):
         assert secret.rpartition("_")[2][:-3].encode() not in process.stderr
+
+
+@requirement("stdio.starts-without-peer", over=STDIO)
+def test_without_a_peer_everything_but_calls_is_answered(peer: SharedPeer, key: str) -> None:
+    with gateway(peer, key, HYPHAE_URL="http://127.0.0.1:1") as process:
+        process.send(HANDSHAKE)
+        assert "result" in process.answer("init")
+        process.send(DISCOVER)
+        assert "result" in process.answer("probe")
+        process.ping()
+        process.send({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
+        assert len(process.answer(2)["result"]["tools"]) == 11
+        process.call(3, "list_beacons")
+        error = error_of(process.answer(3), 5030, 3)
+        assert error["message"].startswith("unavailable: ")
 
 
 @requirement("stdio.key-from-environment", "seed.token-from-environment", over=STDIO)

@@ -82,14 +82,18 @@ def test_closing_a_session_has_the_same_envelope(client: Client) -> None:
 
 @requirement("seed.one-method-per-tool", revisions=BOTH)
 @pytest.mark.parametrize("tool", ELEVEN)
-def test_each_tool_is_one_call_of_one_method_of_the_service(client: Client, peer: SharedPeer, tool: str) -> None:
+def test_each_tool_is_one_call_of_one_method_of_the_service(
+    client: Client, peer: SharedPeer, tool: str
+) -> None:
     with peer.asked() as asked:
         client.call(tool, arguments_of(client)[tool])
     assert [method for method, _ in asked] == [tool]
 
 
 @requirement("call.name", revisions=BOTH)
-@pytest.mark.parametrize("params", [{}, {"name": None}, {"name": 5}, {"name": ["store"]}, {"name": {}}], ids=repr)
+@pytest.mark.parametrize(
+    "params", [{}, {"name": None}, {"name": 5}, {"name": ["store"]}, {"name": {}}], ids=repr
+)
 def test_a_name_that_is_no_text_is_invalid(client: Client, params: dict[str, Any]) -> None:
     unrepeatable = client.is_modern and client.over_http and params.get("name") is not None
     code = -32020 if unrepeatable else -32602  # no header can repeat such a name
@@ -97,14 +101,19 @@ def test_a_name_that_is_no_text_is_invalid(client: Client, params: dict[str, Any
 
 
 @requirement("call.unknown-tool", "error.http-200", "seed.no-consolidate", revisions=ALL)
-@pytest.mark.parametrize("name", ["consolidate_scene", "no_such", "Store", "store ", "STORE", "hyphae.store"])
-def test_a_tool_that_does_not_exist_is_a_protocol_error(client: Client, name: str) -> None:
-    message = client.message("tools/call", {"name": name, "arguments": {}})
-    headers = client.headers({**message, "params": {"name": name.strip()}})
-    if client.is_modern and name != name.strip():
-        headers = [(n, "=?base64?c3RvcmUg?=" if n == "Mcp-Name" else value) for n, value in headers]
-    error = client.ask(message, headers).error(-32602, http=client.http(modern=400))
-    assert error["message"].startswith(f"Unknown tool: {name}")
+def test_a_tool_that_does_not_exist_is_a_protocol_error(client: Client) -> None:
+    for name in ("consolidate_scene", "no_such", "Store", "STORE", "hyphae.store"):
+        error = client.call(name, {}).error(-32602, http=client.http(modern=400))
+        assert error["message"].startswith(f"Unknown tool: {name}")
+
+
+@requirement("call.unknown-tool", "modern.header-name", over=HTTP)
+def test_a_blank_makes_another_name_also_where_headers_are_trimmed(http: HttpLink) -> None:
+    client = Client(http, "2026-07-28")
+    message = client.message("tools/call", {"name": "store "})
+    begin = [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", "tools/call")]
+    client.ask(message, [*begin, ("Mcp-Name", "store ")]).error(-32020, http=400)
+    client.ask(message, [*begin, ("Mcp-Name", "=?base64?c3RvcmUg?=")]).error(-32602, http=400)
 
 
 @requirement("call.arguments-absent", revisions=ALL)
@@ -121,7 +130,9 @@ def test_arguments_that_are_no_object_are_invalid(client: Client, arguments: Any
     reply.error(-32602, http=client.http(modern=400))
 
 
-@requirement("call.validation", "call.validates", "error.validation-split", "seed.facade-error", revisions=BOTH)
+@requirement(
+    "call.validation", "call.validates", "error.validation-split", "seed.facade-error", revisions=BOTH
+)
 @pytest.mark.parametrize(("tool", "arguments"), WRONG, ids=range(len(WRONG)))
 def test_a_wrong_argument_is_a_tool_error_and_reaches_no_service(
     client: Client, peer: SharedPeer, tool: str, arguments: dict[str, Any]
@@ -166,7 +177,9 @@ def test_over_http_a_key_without_the_scope_cannot_write_either(peer: SharedPeer)
 
 @requirement("call.sanitized", revisions=BOTH)
 def test_what_was_stored_cannot_break_out_of_its_place_in_the_answer(client: Client) -> None:
-    evil = f'"}}]}}\r\n{{"jsonrpc":"2.0","id":1,"result":{{}}}}\n\x1b[31m\x00{client.link.name}{client.revision}'
+    evil = (
+        f'"}}]}}\r\n{{"jsonrpc":"2.0","id":1,"result":{{}}}}\n\x1b[31m\x00{client.link.name}{client.revision}'
+    )
     stored = client.call("store", {"content": evil, "cell_type": "Fact"}).content()["node_id"]
     reply = client.call("recall", {"query": stored, "include_content": True})
     assert [hit["content"] for hit in reply.content()["results"]] == [evil]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from mcp_gateway.tools import TOOLS
@@ -79,7 +79,9 @@ def test_a_cursor_that_was_never_given_out_is_refused(client: Client, cursor: st
 
 
 @requirement("tools.same-list", "modern.same-list", revisions=ALL)
-def test_the_list_is_the_same_in_every_revision_and_after_any_call(client: Client, memory: MemoryLink) -> None:
+def test_the_list_is_the_same_in_every_revision_and_after_any_call(
+    client: Client, memory: MemoryLink
+) -> None:
     memory.agree("2025-11-25")
     reference = tools_of(Client(memory, "2025-11-25"))
     assert tools_of(client) == reference

@@ -61,11 +61,11 @@ LIFECYCLE: Final = (
 )
 
 WIRE: Final = (
+    Requirement("wire.utf8", "2025-11-25/basic/transports", "Messages are JSON-RPC, encoded as UTF-8."),
     Requirement(
-        "wire.utf8", "2025-11-25/basic/transports#transports", "Messages are JSON-RPC, encoded as UTF-8."
-    ),
-    Requirement(
-        "wire.id-echo", "2025-11-25/basic/index#responses", "An answer has the id of its request, with its type."
+        "wire.id-echo",
+        "2025-11-25/basic/index#responses",
+        "An answer has the id of its request, with its type.",
     ),
     Requirement(
         "wire.id-zero",
@@ -160,7 +160,7 @@ WIRE: Final = (
     ),
     Requirement(
         "wire.strict-output",
-        "2025-11-25/basic/transports#transports",
+        "2025-11-25/basic/transports",
         "What is sent is JSON in UTF-8 also where the input was neither quite: no NaN, no half of a surrogate.",
         BOTH,
     ),

@@ -26,9 +26,16 @@ _over_http = partial(Requirement, revisions=(), transports=HTTP, force="seed")
 _over_stdio = partial(Requirement, revisions=(), transports=STDIO, force="seed")
 
 SEED: Final = (
-    _seed("seed.eleven-tools", "seed:5", "The engine is exposed as 11 tools, over stdio and HTTP.", revisions=ALL),
     _seed(
-        "seed.delivered-unasked", "seed:6", "A stored memory reaches the agents that it concerns, without a query."
+        "seed.eleven-tools",
+        "seed:5",
+        "The engine is exposed as 11 tools, over stdio and HTTP.",
+        revisions=ALL,
+    ),
+    _seed(
+        "seed.delivered-unasked",
+        "seed:6",
+        "A stored memory reaches the agents that it concerns, without a query.",
     ),
     _over_http(
         "seed.four-surfaces",
@@ -181,8 +188,11 @@ SEED: Final = (
         decision="2026-07-28 is spoken as well, without a handshake.",
     ),
     _seed("seed.newest-for-the-rest", "seed:113", "Any other, or none, is answered with 2025-11-25."),
+    _seed("seed.older-hosts", "seed:113", "A host of an older revision works unchanged.", revisions=LEGACY),
     _seed(
-        "seed.older-hosts", "seed:113", "A host of an older revision works unchanged.", revisions=LEGACY
+        "seed.reply-carries",
+        "seed:113",
+        "The reply carries a tools capability and serverInfo.",
+        revisions=LEGACY,
     ),
-    _seed("seed.reply-carries", "seed:113", "The reply carries a tools capability and serverInfo.", revisions=LEGACY),
 )

@@ -175,8 +175,7 @@ CALL: Final = (
         "call.rate-limit",
         f"{_TOOLS}#security-considerations",
         "Calls of tools are limited in rate.",
-        (),
-        MEMORY,
+        BOTH,
         decision="Per key, in the service, so that it holds for every transport; the error says when to come back.",
     ),
     Requirement(
@@ -309,4 +308,3 @@ IDENTITY: Final = (
         force="seed",
     ),
 )
-

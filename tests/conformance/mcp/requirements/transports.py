@@ -78,6 +78,14 @@ STDIO: Final = (
         "that exits, clients show nothing but a closed connection.",
     ),
     _stdio(
+        "stdio.starts-without-peer",
+        "2025-11-25/basic/lifecycle#initialization",
+        "The handshake is answered.",
+        force="client",
+        decision="initialize, ping, server/discover and tools/list wait neither for a key nor for the mesh; a call "
+        "without a peer is unavailable.",
+    ),
+    _stdio(
         "stdio.key-from-environment",
         "2025-11-25/basic/index#auth",
         "Implementations over stdio do not use OAuth and take credentials from the environment.",
@@ -123,7 +131,9 @@ HTTP_SURFACE: Final = (
         "Servers are safe from DNS rebinding.",
         decision="A foreign Host is 403, too. Names are compared as parsed, never by prefix.",
     ),
-    _http("http.own-host", _SECURITY, "Names of this machine with any port pass, and those of the allow list."),
+    _http(
+        "http.own-host", _SECURITY, "Names of this machine with any port pass, and those of the allow list."
+    ),
     _http("http.loopback", _SECURITY, "A local server binds to 127.0.0.1 only.", force="should"),
     _http(
         "http.get",
@@ -172,6 +182,13 @@ HTTP_SURFACE: Final = (
         force="choice",
         decision="Not demanded: 406 only where JSON is excluded, since nothing else is ever sent.",
     ),
+    _http(
+        "http.size",
+        _ENDPOINT,
+        "No size of a body is fixed.",
+        force="choice",
+        decision="Up to 1 MiB; beyond it is 413.",
+    ),
     _http("http.bad-json", _ENDPOINT, "What is no JSON is 400.", revisions=BOTH),
     _http("http.bad-envelope", _ENDPOINT, "What is no message is 400.", revisions=BOTH),
     _http(
@@ -179,8 +196,12 @@ HTTP_SURFACE: Final = (
         _ENDPOINT,
         "A notification is answered with 202 and no body; one that cannot be accepted with an error status.",
     ),
-    _http("http.one-object", _ENDPOINT, "A request is answered with one JSON object or a stream.",
-          decision="Always with one object."),  # fmt: skip
+    _http(
+        "http.one-object",
+        _ENDPOINT,
+        "A request is answered with one JSON object or a stream.",
+        decision="Always with one object.",
+    ),
     _http(
         "http.no-session",
         f"{_PAGE}#session-management",
