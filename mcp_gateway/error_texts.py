@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from mcp_gateway.refusals import TEXT_CHARS
-from mcp_gateway.specs import CallSpec
+from mcp_gateway.specs import CallSpec, ToolSpec
 from proto.errors import HyphaeError, rebuild
 
 MAY_BE_STORED = "It may have been stored."
@@ -23,8 +23,8 @@ _STEPS = {
     "internal": "Call {name} once more; if it fails again, tell the operator of the mesh.",
     "protocol": "Work on; the operator of the mesh can compare versions with `hyphae status`.",
     "unauthenticated": "Ask the owner of the mesh for a key.",
-    "not_found": "Check it against what list_beacons, list_scenes, open_session or recall return.",
 }
+_LOOK_AGAIN = "Check it against what list_beacons, list_scenes, open_session or recall return."
 _STORE_LATER = "Work on; store it again later."
 _REPEAT_STORE = 'To repeat it safely call store again with idempotency_key "{key}".'
 _OF_THE_DATA = re.compile(r"(?:Nothing was [^.]*|It may have been [^.]*)\.\s*")
@@ -74,6 +74,8 @@ def _doubt(spec: CallSpec, key: str | None) -> tuple[str, str]:
 def _step(spec: CallSpec, error: HyphaeError) -> str:
     if spec.stores and error.code == "unavailable" and error.retry_after_ms is None:
         return _STORE_LATER
+    if error.code == "not_found" and isinstance(spec, ToolSpec):
+        return _LOOK_AGAIN
     wait_s = max(1, round((error.retry_after_ms or 1000) / 1000))
     code = "overloaded" if error.code == "unavailable" and error.retry_after_ms is not None else error.code
     return _STEPS.get(code, "").format(name=spec.name, wait_s=wait_s)

@@ -86,7 +86,7 @@ def document(version: str) -> dict[str, Any]:
                 "Memory": _arguments(TOOLS["store"], frozenset()),
                 **{name: object_schema(shape) for name, shape in sorted(shapes.items())},
             },
-            "responses": {**{status: _refusal(status) for status in (*_TEXTS, *_TRANSPORT)}},
+            "responses": {status: _refusal(status) for status in refusals()},
         },
     }
 
@@ -181,6 +181,11 @@ def statuses(route: rest.Route) -> list[str]:
     elif route.spec.arguments:
         found.add("414")
     return sorted(found)
+
+
+def refusals() -> dict[str, str]:
+    """Return what each status of an error means."""
+    return {**_TEXTS, **_TRANSPORT}
 
 
 def _responses(route: rest.Route) -> dict[str, Any]:

@@ -167,7 +167,9 @@ _PLACE_BEACON = ToolSpec(
         share("threshold", "leave out unless the inbox is too noisy (raise) or too quiet (lower)", "0.4"),
         name("project", "Default: every project you may read", example='"billing"'),
         cell_type_filter(),
-        ArgumentSpec("layers", "integers", minimum=0, maximum=2, max_items=3, example="[0]"),
+        ArgumentSpec(
+            "layers", "integers", "Default [0]", minimum=0, maximum=2, max_items=3, example="[0, 1]"
+        ),
         share("min_salience"),
         ArgumentSpec(
             "ttl_seconds",

@@ -145,11 +145,14 @@ class SceneRow(NamedTuple):
 
 _ROW = "SELECT s.scene_no, s.scene, s.title, s.project, s.summary, s.from_ms, s.to_ms FROM scenes s"
 _OF_SCENE = (
-    "FROM scene_members m JOIN scenes s ON s.scene_no=m.scene_no JOIN cells c ON c.cell=m.cell"
+    "FROM scene_members m CROSS JOIN scenes s ON s.scene_no=m.scene_no CROSS JOIN cells c ON c.cell=m.cell"
     " AND c.tenant_id=s.tenant_id AND c.project=s.project AND (s.owner='' OR c.owner=s.owner)"
     " WHERE m.scene_no=?"
 )
-"""Members, should an event name others, only of the scene's own tenant, project and owner."""
+"""Members; should an event name others, only those of the scene's own tenant, project and owner.
+
+CROSS, because SQLite reads every cell of the tenant for each scene when it may choose the order.
+"""
 
 
 def find_scene(db: apsw.Connection, tenant: TenantId, scope: Scope, scene: bytes) -> SceneRow | None:

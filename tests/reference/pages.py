@@ -29,7 +29,6 @@ _PLAIN = {  # what a name says by itself to a model, said for people
     "tags": "Words to filter by",
     "project": "Only this project",
     "cell_types": "Only these kinds",
-    "layers": "Only these layers; default all",
     "layer": "The layer to search",
     "min_salience": "Only from this on",
     "session_id": "The session",

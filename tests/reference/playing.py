@@ -41,7 +41,10 @@ _WRONG: dict[str, dict[str, Any]] = {
     "drain_inbox": {"k": 5},
 }
 _IN_GENERAL: tuple[tuple[str, HyphaeError], ...] = (
-    ("too many calls at once", Overloaded("32 calls of this key are under way, limit 32. Nothing was done.")),
+    (
+        "too many calls at once",
+        Overloaded("128 calls of this key are under way, limit 128. Nothing was done."),
+    ),
     ("no peer is there", Unavailable("no peer could be reached within 5 s.")),
 )
 

@@ -19,9 +19,11 @@ from mcp_gateway.dispatcher import Answer, Dispatcher
 from mcp_gateway.eras import REVISIONS
 from mcp_gateway.http_caller import Caller
 from mcp_gateway.intake import classify
+from mcp_gateway.results import RESULTS
 from proto.messages import KeyCredential
 from tests.support.envelopes import enveloped
 from tests.support.open_service import OpenPeer
+from tests.support.result_shapes import deviations
 from tests.support.token_count import count_tokens
 
 RESULT_CHARS = 50_000
@@ -109,6 +111,7 @@ class McpAgent:
         if told.failed:
             check_error(told.text)
         else:
+            assert list(deviations(RESULTS[tool], told.result)) == []
             assert len(told.text) <= RESULT_CHARS
             assert count_tokens(told.text) <= RESULT_TOKENS
         return told

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.client
+import itertools
 import json
 import re
 import tomllib
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,13 @@ from tests.conformance.mcp.test_tools_list import ELEVEN, HINTS_OF
 ROOT = Path(__file__).parents[3]
 PAIR = {"node_id", "distance"}
 
+_LETTERS = str.maketrans("0123456789", "ghijklmnop")
+_numbers = itertools.count()
+
 
 def word() -> str:
-    """Return a word that nothing else in the mesh contains."""
-    return f"w{uuid.uuid4().hex}"
+    """Return a word that nothing else in the mesh contains, of letters only: digits would be words apart."""
+    return hashlib.sha256(b"%d" % next(_numbers)).hexdigest()[:20].translate(_LETTERS)
 
 
 def store(client: Client, content: str, **more: Any) -> str:

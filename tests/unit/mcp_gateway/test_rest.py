@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -17,11 +18,10 @@ def test_every_route_names_a_method_that_exists() -> None:
 
 @pytest.mark.parametrize("route", rest.ROUTES, ids=lambda r: f"{r.verb} {r.template}")
 def test_every_route_is_found_by_its_path(route: rest.Route) -> None:
-    path = route.template.replace("{node_id}", "n1").replace("{id}", "k1").replace("{beacon_id}", "b1")
-    found = rest.find(path)
+    found = rest.find(re.sub(r"\{\w+\}", "n1", route.template))
     assert found is not None
     assert found.by_verb[route.verb] is route
-    assert all(value in {"n1", "k1", "b1"} for value in found.args.values())
+    assert found.args == dict.fromkeys(route.in_path, "n1")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,31 @@ def test_arguments_come_from_query_and_body(query: bytes, body: bytes, args: dic
 
 
 @pytest.mark.parametrize(
+    ("query", "tags"),
+    [(b"tags=a", ["a"]), (b"tags=a&tags=b", ["a", "b"]), (b"tags=[%22a%22]", '["a"]'), (b"tags=", [""])],
+)
+def test_an_array_in_the_query_may_have_one_item(query: bytes, tags: Any) -> None:
+    spec = operations.find("recall")
+    assert rest.collect({}, query, b"", spec) == {"tags": tags}
+
+
+def test_a_scalar_in_the_query_stays_one() -> None:
+    assert rest.collect({}, b"k=5&project=[x", b"", operations.find("recall")) == {"k": "5", "project": "[x"}
+
+
+@pytest.mark.parametrize("query", [b"a=%FF", b"a=\xff", b"%C3=1"])
+def test_a_query_that_is_no_utf_8_is_refused(query: bytes) -> None:
+    with pytest.raises(Invalid, match="UTF-8"):
+        rest.collect({}, query, b"")
+
+
+def test_a_query_holds_three_full_filters_and_no_endless_list() -> None:
+    assert len(rest.collect({}, b"&".join([b"tags=a"] * 200), b"")["tags"]) == 200
+    with pytest.raises(Invalid, match="256 fields"):
+        rest.collect({}, b"&".join([b"tags=a"] * 257), b"")
+
+
+@pytest.mark.parametrize(
     ("query", "body"),
     [
         (b"", b"["),
@@ -60,7 +85,7 @@ def test_arguments_come_from_query_and_body(query: bytes, body: bytes, args: dic
         (b"", b'{"id":"y"}'),
         (b"id=y", b""),
         (b"a=1", b'{"a":1}'),
-        (b"&".join(b"a%d=1" % n for n in range(60)), b""),
+        (b"&".join(b"a%d=1" % n for n in range(300)), b""),
     ],
 )
 def test_what_is_no_object_or_given_twice_is_refused(query: bytes, body: bytes) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_gateway.operations import OPERATIONS
+from mcp_gateway.operations import OPERATIONS, scope_of
 from mcp_gateway.specs import Hints
 from mcp_gateway.tools import TOOLS
 from proto.errors import Forbidden
@@ -81,8 +81,9 @@ async def _forbidden_with(data_dir: Path, scopes: list[str]) -> set[str]:
     return refused
 
 
-def test_every_operation_is_tried() -> None:
+def test_every_operation_is_tried_and_its_scope_is_documented() -> None:
     assert CALLS.keys() == TOOLS.keys() | OPERATIONS.keys()
+    assert {m: scope_of(m) for m in CALLS} == {m: NEEDS.get(m, "read") for m in CALLS} | {"whoami": ""}
 
 
 @pytest.mark.parametrize("scope", ["read", "write", "mcp-read", "mcp-write"])
