@@ -102,7 +102,7 @@ def _operation(route: rest.Route) -> dict[str, Any]:
     in_path = route.in_path
     scope = scope_of(route.call)
     operation: dict[str, Any] = {
-        "operationId": "list_beacons" if route.call == "page_beacons" else route.call,
+        "operationId": route.call,
         "summary": route.what,
         "description": f"Needs scope {scope}." if scope else "Needs no scope.",
         "tags": [route.template.split("/")[2].partition(":")[0]],

@@ -95,7 +95,7 @@ class Principal:
         if project != PRIVATE and project.strip().casefold() == PRIVATE:
             raise Invalid(
                 f"project is {shown(project)}; the private one is written in lower case and without spaces."
-                f' {consequence}Example: {{"project": "{PRIVATE}"}}'
+                f' {consequence}Pass {{"project": "{PRIVATE}"}}'
             )
         if project == PRIVATE or self.projects is None:
             return
@@ -110,7 +110,7 @@ class Principal:
             yours = _listed([name for name, right in self.projects if right == "rw"])
             raise Forbidden(
                 f"this key may only read project {shown(project)[1:-1]}; it writes to {yours}. {consequence}"
-                f'Example: {{"project": "{PRIVATE}"}}, or ask the owner of the mesh for a key with rw.'
+                f'Pass {{"project": "{PRIVATE}"}}, or ask the owner of the mesh for a key with rw.'
             )
 
 

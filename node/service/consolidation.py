@@ -22,7 +22,7 @@ from node.scenes_query import HeldScene, Place
 from node.service.context import PeerContext
 from proto import limits
 from proto.errors import HyphaeError
-from proto.payloads import CellStored, Payload, Scene, Vector
+from proto.payloads import CellStored, Payload, Scene, SceneConsolidated, Vector
 from proto.scoring import quantise
 
 READ_BATCH: Final = 256  # cells in one read: some 20 ms
@@ -67,7 +67,8 @@ class Consolidation:
         places = await read(lambda db: scenes_query.live_cells(db, self.scope, session))
         held = await read(lambda db: scenes_query.held_scenes(db, self.scope))
         self.run.total = 2 * len(places)
-        cells = comparable(places, await self._vectors(places), self.context.embedder.dimensions)
+        vectors = await self._vectors(places)
+        cells = await self.compute(lambda _check: comparable(places, vectors, self._dimensions))
         self.run.counts["cells"] = len(cells.places)
         if cells.others:
             self.run.counts["left_out"] = len(cells.others)
@@ -82,8 +83,12 @@ class Consolidation:
             await self._append(scenes, summaries, retired)
         self._count(planned, held)
 
+    @property
+    def _dimensions(self) -> int:
+        return self.context.embedder.dimensions
+
     async def _vectors(self, places: Sequence[Place]) -> list[Vector | None]:
-        space = f"{self.context.embedder.space}/{self.context.embedder.dimensions}"
+        space = f"{self.context.embedder.space}/{self._dimensions}"
         out: list[Vector | None] = []
         for start in range(0, len(places), READ_BATCH):
             batch = places[start : start + READ_BATCH]
@@ -108,7 +113,11 @@ class Consolidation:
 
     async def _summarised(self, planned: Sequence[Planned]) -> tuple[list[Scene], list[CellStored]]:
         """Return the scenes as events say them, and the summaries that are new."""
-        scenes = [p.named(p.held.title, p.held.summary) for p in planned if p.held and not p.needs_summary]
+        scenes: list[Scene] = await self.compute(
+            lambda _check: [
+                p.named(p.held.title, p.held.summary) for p in planned if p.held and not p.needs_summary
+            ]
+        )
         stale = [p for p in planned if p.needs_summary]
         summaries: list[CellStored] = []
         for start in range(0, len(stale), SUMMARY_BATCH):
@@ -157,7 +166,10 @@ class Consolidation:
     async def _append(
         self, scenes: Sequence[Scene], summaries: Sequence[CellStored], retired: Sequence[bytes]
     ) -> None:
-        events = as_events(self.scope, self.context.random_bytes(16), scenes, retired)
+        run = self.context.random_bytes(16)
+        events: list[SceneConsolidated] = await self.compute(
+            lambda _check: as_events(self.scope, run, scenes, retired)
+        )
         for start in range(0, len(summaries), APPEND_BATCH):
             await self._durably(summaries[start : start + APPEND_BATCH])
         await self._durably(events)

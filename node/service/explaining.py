@@ -43,10 +43,9 @@ class ExplainOperations:
         at = cell.cell_no, cell.payload.layer
         ks = {k, limits.RECALL_K}
         found, scored = await context.retrieval.explain(p.tenant, args["query"], wanted, ks, mode, at)
-        checks: list[dict[str, Any]] = [
-            {"filter": name, "passed": context.retrieval.passes(p.tenant, only, cell.cell_no), **texts}
-            for name, only, texts in _one_by_one(args, wanted, cell)
-        ]
+        checks, arms = await context.pool.read(  # off the event loop: masks over all cells, a long text
+            lambda _db: (self._checks(call, wanted, cell), _arms(mode, scored, args["query"], cell))
+        )
         named = await named_cell(context, call)
         came = cell.cell_no in [n for n, _ in found[k]] if named is None else named == cell.cell_no
         failed = [c["filter"] for c in checks if not c["passed"]]
@@ -64,7 +63,14 @@ class ExplainOperations:
             out["rank"] = rank
         if found[k]:
             out["cutoff"] = round(found[k][-1][1], 4)
-        return {**out, "arms": _arms(mode, scored, args["query"], cell), "filters": checks}
+        return {**out, "arms": arms, "filters": checks}
+
+    def _checks(self, call: Call, wanted: CellFilter, cell: StoredCell) -> list[dict[str, Any]]:
+        passes, tenant = self._context.retrieval.passes, call.principal.tenant
+        return [
+            {"filter": name, "passed": passes(tenant, only, cell.cell_no), **texts}
+            for name, only, texts in _one_by_one(call.args, wanted, cell)
+        ]
 
     async def _readable(self, call: Call) -> StoredCell:
         """Return the memory that a call asks about.

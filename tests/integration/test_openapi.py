@@ -37,7 +37,7 @@ GROUPS = (
     ("consolidate_scenes", "list_scenes", "get_scene", "explain_recall", "explain_entry"),
     ("recall", "query", "export", "whoami"),
     ("list_sessions", "open_session", "close_session", "drain_inbox", "diffs_since"),
-    ("list_beacons", "place_beacon", "withdraw_beacon", "peers", "invite_peer", "status"),
+    ("page_beacons", "place_beacon", "withdraw_beacon", "peers", "invite_peer", "status"),
     ("list_keys", "issue_key"),
     ENDS_KEYS,
 )
@@ -52,10 +52,18 @@ def peer() -> Iterator[tuple[str, str]]:
         yield url, keys["fuzz"]
 
 
-def get(url: str, path: str, key: str | None, verb: str = "GET") -> tuple[int, dict[str, str], bytes]:
+def get(
+    url: str,
+    path: str,
+    key: str | None,
+    verb: str = "GET",
+    body: bytes | None = None,
+    media: str = "application/json",
+) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    headers = {} if key is None else {"x-hyphae-key": key}
     try:
-        connection.request(verb, path, headers={} if key is None else {"x-hyphae-key": key})
+        connection.request(verb, path, body, headers if body is None else {**headers, "content-type": media})
         answer = connection.getresponse()
         return answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read()
     finally:
@@ -141,6 +149,41 @@ def test_options_and_other_verbs_are_405_with_what_is_answered(
         assert status == 405, body
         assert set(headers["allow"].split(", ")) == set(found.by_verb)
         assert not any(name.startswith("access-control") for name in headers)
+
+
+def test_refusals_have_the_status_that_is_documented(peer: tuple[str, str], document: Any) -> None:
+    url, key = peer
+    cell = {"content": "x", "cell_type": "Fact", "idempotency_key": "refusals"}
+
+    def store(body: Any, media: str = "application/json") -> tuple[int, str]:
+        status, _, answer = get(url, "/v1/nodes", key, "POST", json.dumps(body).encode(), media)
+        return status, json.loads(answer).get("error", {}).get("code", "")
+
+    assert store(cell) == (200, "")
+    found = {
+        store({**cell, "content": "y"}),
+        store({**cell, "session_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"}),
+        store({**cell, "content": "x" * 1_100_000}),
+        store(cell, "text/plain"),
+        store([cell]),
+    }
+    assert found == {
+        (409, "conflict"),
+        (404, "not_found"),
+        (413, "invalid"),
+        (415, "invalid"),
+        (400, "invalid"),
+    }
+    documented = document["paths"]["/v1/nodes"]["post"]["responses"].keys()
+    assert {str(status) for status, _ in found} <= documented
+
+
+def test_head_answers_as_get_without_the_body(peer: tuple[str, str]) -> None:
+    for path in ("/v1/whoami", "/v1/export", "/v1/nodes/unknown"):
+        status, headers, _ = get(peer[0], path, peer[1])
+        head = get(peer[0], path, peer[1], "HEAD")
+        assert (head[0], head[2]) == (status, b"")
+        assert head[1]["content-type"] == headers["content-type"] == "application/json"
 
 
 def test_the_document_is_made_once() -> None:

@@ -15,7 +15,9 @@ from mcp_gateway.result_kinds import ObjectSpec
 from mcp_gateway.results import RESULTS
 from mcp_gateway.tools import TOOLS
 from node.ranking import distance
+from node.service.positions import format_position
 from proto.errors import Forbidden, Invalid, NotFound
+from proto.ids import agent_id, tenant_id
 from tests.support.open_service import OpenPeer, open_peer
 from tests.support.result_shapes import deviations
 
@@ -333,6 +335,10 @@ class TestExport:
                     await ask("export", ask.writer, cursor=cursor)
                 with pytest.raises(Invalid):
                     await ask("list_keys", ask.reader, cursor=cursor)
+                reader = agent_id(tenant_id(peer.core.context.mesh, "default"), "reader")
+                of_another_peer = format_position("export", reader, b"p" * 16, 1)
+                with pytest.raises(Invalid, match="another peer"):
+                    await ask("export", ask.reader, cursor=of_another_peer)
 
         asyncio.run(run())
 

@@ -81,7 +81,7 @@ async def test_a_wrong_project_is_answered_with_those_of_the_key(stage: Stage) -
     refused = await agent("store", content="x", cell_type="Fact", project="web")
     assert refused.error == (
         "forbidden: this key may only read project web; it writes to billing, private. Nothing was stored."
-        ' Example: {"project": "private"}, or ask the owner of the mesh for a key with rw.'
+        ' Pass {"project": "private"}, or ask the owner of the mesh for a key with rw.'
     )
     assert "node_id" in await agent("store", content="x", cell_type="Fact", **refused.example)
     assert "node_id" in await agent("store", content="x", cell_type="Fact", project="billing")
@@ -93,7 +93,7 @@ async def test_private_in_another_spelling_is_no_project_that_all_read(stage: St
     refused = await alice("store", content="x", cell_type="Fact", project="Private")
     assert refused.error == (
         'invalid: project is "Private"; the private one is written in lower case and without spaces.'
-        ' Nothing was stored. Example: {"project": "private"}'
+        ' Nothing was stored. Pass {"project": "private"}'
     )
     assert "node_id" in await alice("store", content="x", cell_type="Fact", **refused.example)
 

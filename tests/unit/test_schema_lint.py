@@ -179,7 +179,7 @@ def test_the_roster_is_the_same_each_time_and_in_each_process() -> None:
     code = "import json; from mcp_gateway.tools import descriptors; print(json.dumps(descriptors()))"
     for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
-        other = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)  # noqa: S603
+        other = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
         assert other.stdout.decode().strip() == text
 
 
