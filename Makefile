@@ -17,7 +17,7 @@ FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test clients check format docs up cluster down bench sim clean
+.PHONY: help setup demo test clients check format docs up cluster down load bench sim clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -71,8 +71,11 @@ format: setup ## put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: setup ## write the generated pages anew: docs/cli.md, docs/settings.md
+docs: setup ## write the generated pages anew: docs/cli.md, settings.md, conformance.md, rest.md, tools/, llms.txt
 	$(BIN)/python -m node.cli.reference_docs
+	$(BIN)/python -m mcp_gateway.rest_docs
+	$(BIN)/python -m tests.conformance.mcp.page
+	$(BIN)/python -m tests.reference
 
 up: setup ## run a mesh of one peer in the foreground
 	@exec $(BIN)/hyphae up
@@ -82,6 +85,9 @@ cluster: setup ## run three peers in the background, with data in .hyphae-cluste
 
 down: ## stop what `make cluster` started, and nothing else
 	@if test -x $(BIN)/hyphae; then $(BIN)/hyphae down --data-dir $(CLUSTER); else echo "Nothing runs."; fi
+
+load: setup ## 200 agents and 20 gateways on one peer: 60 s of calls, then more than it can take
+	$(BIN)/python -m tests.load
 
 bench: setup ## measure the figures of docs/benchmarks.md on this machine
 	$(BIN)/python -m tests.benchmarks.run

@@ -204,8 +204,8 @@ def migrate(connection: apsw.Connection, path: str, found: int) -> None:
 def damaged(path: str | Path, error: Exception) -> Corrupted:
     """Return the error for a database whose pages are not what SQLite wrote."""
     return Corrupted(
-        f"{path} is damaged ({error}). What other peers hold is not lost: run `hyphae log verify`, then move the"
-        " file aside and restart to pull from them."
+        f"{path} is damaged ({error}). What other peers hold is not lost: move the file (with its -wal and -shm)"
+        " aside and start the peer again, and it pulls from them."
     )
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from node import database
 from node.data_directory import PeerDirectory
 from node.directory_lock import DirectoryLock
@@ -19,20 +21,29 @@ from node.replica import Replica
 from node.service.observing import verify as verify_streams
 from node.sqlite_log import SqliteLog
 from node.version import version
-from proto.errors import NotFound
+from proto.errors import Corrupted, NotFound
 
 Progress = Callable[[int, int], None]
 """Told (done, of how many)."""
 
 
 def verify(data_dir: Path, progress: Progress) -> dict[str, Any]:
-    """Walk the chain of every stream over the stored bytes; see `ObservingOperations.verify_log`."""
+    """Walk the chain of every stream over the stored bytes; see `ObservingOperations.verify_log`.
+
+    A database that cannot be opened at all is a result, too: not ok, with `unreadable` saying why.
+    """
     directory = _existing(data_dir)
     with DirectoryLock.acquire(directory.lock, "hyphae log verify"):
-        db = database.open_writer(directory.log)
+        peer = load_identity(directory, "").peer
         try:
-            streams = list(SqliteLog(db, load_identity(directory, "").peer).heads())
-            return verify_streams(db, streams, progress)
+            db = database.open_writer(directory.log)
+        except Corrupted as error:
+            return {"ok": False, "events": 0, "streams": [], "unreadable": error.message}
+        try:
+            return verify_streams(db, list(SqliteLog(db, peer).heads()), progress)
+        except apsw.CorruptError as error:
+            unreadable = database.damaged(directory.log, error).message
+            return {"ok": False, "events": 0, "streams": [], "unreadable": unreadable}
         finally:
             db.close()
 

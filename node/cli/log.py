@@ -74,6 +74,9 @@ def _print_result(result: dict[str, Any]) -> None:
         streams = output.counted(len(result["streams"]), "stream")
         output.print_text(f"{result['name']}: {events} in {streams}, as written")
         return
+    if "unreadable" in result:
+        output.print_text(f"{result['name']}: {result['unreadable']}")
+        return
     bad = result.get("first_bad") or {}
     where = f"sequence {bad.get('sequence')} of stream {bad.get('stream')}"
     output.print_text(f"{result['name']}: damaged. First bad: {where}: {bad.get('why')}")

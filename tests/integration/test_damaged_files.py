@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from node.database import FORMAT
 from tests.support.running_mesh import RunningPeer, running_peer
 
 FACT = {"cell_type": "Fact"}
@@ -202,7 +203,7 @@ class TestAByteOfTheLog:
     def test_of_a_newer_version_is_refused_by_name_and_left_alone(self, peer: RunningPeer) -> None:
         ids = store(peer, "something")
         assert peer.stop() == 0
-        for number in (99, 1):
+        for number in (99, FORMAT):
             db = apsw.Connection(str(peer.directory / "log.db"))
             db.pragma("user_version", number)
             db.close()

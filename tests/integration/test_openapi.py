@@ -33,7 +33,8 @@ SEED = 20_261
 EXAMPLES = 3
 ENDS_KEYS = ("revoke_key", "rotate_key")
 GROUPS = (
-    ("store", "store_bulk", "get_node"),
+    ("store", "get_node"),
+    ("store_bulk",),
     ("consolidate_scenes", "list_scenes", "get_scene", "explain_recall", "explain_entry"),
     ("recall", "query", "export", "whoami"),
     ("list_sessions", "open_session", "close_session", "drain_inbox", "diffs_since"),

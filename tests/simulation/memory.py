@@ -10,7 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mesh.engine_config import EngineConfig
 from tests.simulation.faults import Nemesis
@@ -99,7 +99,7 @@ def settings_of(seed: int) -> MemorySettings:
 def simulate(seed: int, settings: MemorySettings | None = None, bug: str = NO_BUG) -> Outcome:
     """Run one history to its end and check it."""
     with BUGS[bug].planted() as parts:
-        return _simulate(seed, settings or settings_of(seed), bug, parts)
+        return _simulate(seed, settings or replace(settings_of(seed), **parts.mix), bug, parts)
 
 
 def _simulate(seed: int, settings: MemorySettings, name: str, parts: Bug) -> Outcome:

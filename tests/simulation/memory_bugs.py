@@ -36,12 +36,16 @@ NO_BUG = "none"
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """Which parts are replaced, and which functions: (where, name, what stands there instead)."""
+    """Which parts are replaced, and which functions: (where, name, what stands there instead).
+
+    `mix` changes settings of the histories in which it is looked for: a rare chance is made a common one.
+    """
 
     replica_class: type[SimulatedReplica] = SimulatedReplica
     site_class: type[ReplicaSite] = ReplicaSite
     process_class: type[MemoryProcess] = MemoryProcess
     patches: Sequence[tuple[Any, str, Callable[..., Any]]] = field(default=())
+    mix: Mapping[str, Any] = field(default_factory=dict)
 
     @contextmanager
     def planted(self) -> Iterator[Bug]:
@@ -279,7 +283,8 @@ BUGS: dict[str, Bug] = {
     "commit on send": Bug(patches=[(memory_process, "listing", _listing_committed)]),
     "pages are never marked": Bug(patches=[(DrainPlan, "may_repeat", _never_marked)]),
     "a session is new to a new gateway": Bug(
-        patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)]
+        patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)],
+        mix={"sessions": 25, "stores": 150, "beacons": 30, "gateway_restarts": 0.7, "reply_loss": 0.02},
     ),
     "the last scenes to come count": Bug(replica_class=_LastScenesReplica),
     "a part of the scenes counts": Bug(replica_class=_PartialScenesReplica),
