@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to a peer: a request out, a response in, again.  The only module that knows h11.
+"""One HTTP/1.1 connection to a peer: a request out, a response in, again.  The only module that knows httptools.
 
 It says of a failure whether any byte of a response had arrived, and leaves to the caller what that means.
 Light to import: the stdio gateway lives on this.
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-import h11
+import httptools
 
 from proto.errors import Invalid
 
 _CHUNK: Final = 64 * 1024
+_HEAD_MAX: Final = 64 * 1024  # bytes of the headers of a response
 _PLAIN: Final = re.compile(r"[!-~]+")
 
 
@@ -108,7 +109,7 @@ class HttpConnection:
         self._target = target
         self._reader = reader
         self._writer = writer
-        self._http = h11.Connection(h11.CLIENT)
+        self._in_use = False
         self._used_s = time.monotonic()
 
     @classmethod
@@ -132,9 +133,7 @@ class HttpConnection:
     @property
     def usable(self) -> bool:
         """Whether another exchange may be tried: the last was complete and the peer has not hung up."""
-        return (
-            self._http.our_state is h11.IDLE and not self._reader.at_eof() and not self._writer.is_closing()
-        )
+        return not (self._in_use or self._reader.at_eof() or self._writer.is_closing())
 
     @property
     def idle_s(self) -> float:
@@ -150,43 +149,90 @@ class HttpConnection:
         Raises:
             ConnectionLost: no complete response came, or one that is no HTTP or too large.
         """
-        answered = False
-        head = [("Host", self._target.authority), *headers, ("Content-Length", str(len(body)))]
-        request = h11.Request(method="POST", target=self._target.prefix + path, headers=head)
+        self._in_use = True
+        response = _Response(bytes_max)
         try:
-            events = (request, h11.Data(data=body), h11.EndOfMessage())
-            self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
-            status, content_type, received = 0, "", bytearray()
-            while True:
-                event = self._http.next_event()
-                if event is h11.NEED_DATA:
-                    data = await self._reader.read(_CHUNK)
-                    answered = answered or bool(data)
-                    self._http.receive_data(data)
-                elif isinstance(event, h11.Response):
-                    status, content_type = event.status_code, _content_type(event)
-                elif isinstance(event, h11.Data):
-                    received += event.data
-                    if len(received) > bytes_max:
-                        raise ConnectionLost(f"a response exceeds {bytes_max} bytes", answered=True)
-                elif isinstance(event, h11.EndOfMessage):
-                    break
-                elif not isinstance(event, h11.InformationalResponse):
-                    raise ConnectionLost(
-                        "the connection was closed or changed its protocol", answered=answered
-                    )
-            if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-                self._http.start_next_cycle()
-        except (OSError, h11.ProtocolError, EOFError) as error:
-            raise ConnectionLost(type(error).__name__, answered=answered) from error
+            self._writer.write(self._request(path, headers, body))
+            while not response.complete:
+                data = await self._reader.read(_CHUNK)
+                response.feed(data)
+        except (OSError, httptools.HttpParserError, httptools.HttpParserUpgrade, EOFError) as error:
+            raise ConnectionLost(type(error).__name__, answered=response.began) from error
+        finally:
+            response.let_go()
+        self._in_use = not response.keeps_alive
         self._used_s = time.monotonic()
-        return Answer(status, content_type, bytes(received))
+        return Answer(response.status, response.content_type, bytes(response.body))
+
+    def _request(self, path: str, headers: list[tuple[str, str]], body: bytes) -> bytes:
+        head = [f"POST {self._target.prefix}{path} HTTP/1.1", f"Host: {self._target.authority}"]
+        head += [f"{name}: {value}" for name, value in headers]
+        return "\r\n".join((*head, f"Content-Length: {len(body)}", "", "")).encode("ascii") + body
 
     def abort(self) -> None:
         """Close at once, whatever is going on."""
         self._writer.transport.abort()
 
 
-def _content_type(response: h11.Response) -> str:
-    value = next((v for name, v in response.headers if name == b"content-type"), b"")
-    return bytes(value).decode("latin-1").partition(";")[0].strip().lower()
+class _Response:
+    """A response as it arrives.
+
+    Args:
+        bytes_max: of its body.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.began = False
+        self.complete = False
+        self.keeps_alive = False
+        self.status = 0
+        self.content_type = ""
+        self.body = bytearray()
+        self._bytes_max = bytes_max
+        self._head_bytes = 0
+        self._ends_with_connection = True
+        self._parser = httptools.HttpResponseParser(self)
+
+    def feed(self, data: bytes) -> None:
+        """Take what came; nothing means that the peer hung up.
+
+        Raises:
+            EOFError: it hung up before the end.
+            httptools.HttpParserError: this is no HTTP.
+            ConnectionLost: it is too large.
+        """
+        if data:
+            self.began = True
+            self._parser.feed_data(data)
+        elif self.status and self._ends_with_connection:
+            self.complete = True
+        else:
+            raise EOFError
+        if len(self.body) > self._bytes_max or self._head_bytes > _HEAD_MAX:
+            raise ConnectionLost(f"a response exceeds {self._bytes_max} bytes", answered=True)
+
+    def let_go(self) -> None:
+        """Break the circle with the parser, so that both are freed at once."""
+        del self._parser
+
+    # Called by the parser.
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head_bytes += len(name) + len(value)
+        field = name.lower()
+        if field == b"content-type":
+            self.content_type = value.decode("latin-1").partition(";")[0].strip().lower()
+        elif field in {b"content-length", b"transfer-encoding"}:
+            self._ends_with_connection = False
+
+    def on_headers_complete(self) -> None:
+        self.status = self._parser.get_status_code()
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        if self.status < 200:  # something to know while waiting for the answer itself
+            self.status, self._ends_with_connection = 0, True
+        else:
+            self.complete, self.keeps_alive = True, self._parser.should_keep_alive()
