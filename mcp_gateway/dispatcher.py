@@ -8,6 +8,7 @@ Nothing here raises for what a caller sent.
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -142,7 +143,9 @@ class Dispatcher:
             return _refused(call, "Invalid params: name must be a string")
         tool = TOOLS.get(name)
         if tool is None:
-            return _refused(call, f"Unknown tool: {shown(name)[1:-1]}")
+            near = difflib.get_close_matches(name.lower()[:40], TOOLS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "."
+            return _refused(call, f"Unknown tool: {shown(name)[1:-1]}{hint} There are {', '.join(TOOLS)}.")
         if not isinstance(raw, dict | None):
             return _refused(call, "Invalid params: arguments must be an object")
         try:

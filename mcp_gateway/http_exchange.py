@@ -63,7 +63,7 @@ class Exchange:
 
     def header(self, name: bytes) -> list[str]:
         """Return all values of a header, given in lower case, without surrounding blanks."""
-        return [value.decode("latin-1").strip() for key, value in self._headers if key == name]
+        return [value.decode("latin-1").strip(" \t") for key, value in self._headers if key == name]
 
     @property
     def announced_bytes(self) -> int | None:

@@ -13,11 +13,11 @@ recall with include_content true and cell_types ["Decision","Constraint"]; (3) w
 ruled out something that another agent could not see in the code: store it with your session_id, one \
 statement with its reason; (4) at the end: close_session.
 place_beacon once per subject you care about: matching memories of other agents then arrive in your inbox \
-unasked. Without a beacon only what replaces or contradicts memories you know arrives.
+unasked. Without a beacon only what replaces memories you know arrives.
 Who sees it: everything in a project is read by all who may read that project; project "private" is yours \
 alone. Never store secrets.
-A memory with superseded_by is out of date: recall the id it names. An entry of kind contradiction: compare \
-both sides; store the right one with supersedes naming the wrong one, or one that reconciles them with \
+A memory with superseded_by is out of date: recall the id it names. Where two memories contradict \
+each other: store the right one with supersedes naming the wrong one, or one that reconciles them with \
 derived_from naming both.
 After a loss of context: open_session lists your open sessions, go on with one of them; diffs_since "24h" \
 repeats what was delivered; recall with from_agents ["me"] finds what you stored.

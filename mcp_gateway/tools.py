@@ -49,7 +49,7 @@ _STORE = ToolSpec(
         ),
         name(
             "project",
-            "Default: the session's, else this workspace's (of a Preference: private)",
+            "Default: the session's, else this workspace's; of a Preference private",
             example='"billing"',
         ),
         identifier("session_id", "from open_session"),
@@ -260,9 +260,8 @@ _DRAIN_INBOX = ToolSpec(
     ),
     title="Drain the inbox",
     description=(
-        "Drain your inbox page by page: memories that matched your beacons, and what contradicts or replaces "
-        "memories that you stored or were sent. The server keeps your place: call again until remaining is "
-        "0. A page counts as read at your next call; pass its cursor as ack to be exact."
+        "Drain your inbox page by page: memories that matched your beacons, and what replaces memories that "
+        "you stored or were sent. The server keeps your place: call again until remaining is 0. A page counts as read at your next call; pass its cursor as ack to be exact."
     ),
     hints=_CHANGES,
     consequence="Your place in the inbox is unchanged.",

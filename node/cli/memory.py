@@ -126,7 +126,7 @@ def recall(data_dir: Path | None, as_json: bool, ids: bool, include_superseded: 
 def inbox(
     data_dir: Path | None, as_json: bool, everything: bool, peek: bool, limit: int, **rest: Any
 ) -> None:
-    """Read what matched your beacons, and what replaced or contradicts what you know.
+    """Read what matched your beacons, and what replaced memories that you know.
 
     The mesh keeps your place: what was shown counts as read at the next call. With --json each page is
     one line.

@@ -60,10 +60,17 @@ def resolve_project(
         NotFound, Forbidden: the key may not read or write there.
     """
     p = call.principal
-    project = call.args.get("project") or session_project
-    if project is None and call.args.get("cell_type") == "Preference":
-        return PRIVATE
-    project = project or call.request.default_project or p.default_project or _only(p) or DEFAULT_PROJECT
+    named = call.args.get("project")
+    if named is None and call.args.get("cell_type") == "Preference":
+        return PRIVATE  # in a session, too: what somebody likes is told to others only on purpose
+    project = (
+        named
+        or session_project
+        or call.request.default_project
+        or p.default_project
+        or _only(p)
+        or DEFAULT_PROJECT
+    )
     p.check_project(project, write=write, consequence=consequence)
     return str(project)
 

@@ -80,6 +80,7 @@ class TestProjects:
             ({"session_id": session["session_id"]}, "ops"),
             ({"session_id": session["session_id"], "project": "billing"}, "billing"),
             ({"cell_type": "Preference"}, "private"),
+            ({"cell_type": "Preference", "session_id": session["session_id"]}, "private"),
             ({"cell_type": "Preference", "project": "web"}, "web"),
         ):
             node = headed("store", **{**FACT, **arguments})["node_id"]

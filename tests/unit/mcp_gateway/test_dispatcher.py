@@ -191,7 +191,12 @@ def test_an_unknown_tool_is_named_briefly(name: str) -> None:
     error = call(name).body["error"]
     assert error["code"] == -32602
     assert error["message"].startswith("Unknown tool: ")
-    assert len(error["message"]) < 100
+    assert len(error["message"]) <= 300
+    assert error["message"].endswith(
+        " There are store, recall, query, open_session, close_session, "
+        "place_beacon, list_beacons, diffs_since, get_scene, list_scenes, drain_inbox."
+    )
+    assert ("did you mean store?" in error["message"]) == (name == "Store")
 
 
 @pytest.mark.parametrize(
