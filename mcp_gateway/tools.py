@@ -261,7 +261,8 @@ _DRAIN_INBOX = ToolSpec(
     title="Drain the inbox",
     description=(
         "Drain your inbox page by page: memories that matched your beacons, and what replaces memories that "
-        "you stored or were sent. The server keeps your place: call again until remaining is 0. A page counts as read at your next call; pass its cursor as ack to be exact."
+        "you stored or were sent. The server keeps your place: call again until remaining is 0. A page "
+        "counts as read at your next call; pass its cursor as ack to be exact."
     ),
     hints=_CHANGES,
     consequence="Your place in the inbox is unchanged.",
