@@ -17,7 +17,7 @@ from typing import Any
 from node.client_config import CLIENTS, GROUP, is_ours, key_file_of
 from node.diagnosis.findings import Finding, problem, warning, well
 from node.diagnosis.keys import asked_about, file_trouble
-from node.diagnosis.peer_look import authorities, http_trouble
+from node.diagnosis.peer_look import http_trouble
 from node.diagnosis.surroundings import Surroundings
 from node.private_files import read_secret
 
@@ -99,7 +99,7 @@ def judge(s: Surroundings, entry: Entry) -> Iterator[Finding]:
         yield warning(f"{entry.shown} holds a key itself: whoever reads the file has it.", entry.again)
     url = entry.value.get("url")
     if isinstance(url, str):
-        trouble = http_trouble(url.removesuffix("/mcp"), authorities(s))
+        trouble = http_trouble(url.removesuffix("/mcp"), s.authorities)
         if trouble is not None:
             yield problem(f"{entry.shown}: {trouble}.", "hyphae up")
         return

@@ -10,7 +10,7 @@ import asyncio
 import http.client
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,8 +18,6 @@ from mesh.client_tls import client_context
 from mesh.http_connection import HttpTarget, parse_target
 from mesh.requester_http import HttpRequester
 from node.data_directory import RunFile
-from node.diagnosis.surroundings import Surroundings
-from node.locations import configured_key, named_file, plain_setting
 from proto.errors import HyphaeError
 from proto.messages import KeyCredential, LocalUser, Request
 
@@ -82,21 +80,34 @@ class SeenPeer:
     silent_http: str | None = None
 
 
-def look_at_peers(s: Surroundings) -> tuple[SeenPeer, ...]:
-    """Return what the running peers of the data directory answer, or the distant one at `HYPHAE_URL`."""
-    if s.url is not None:
-        ca = authorities(s)
-        read_key = configured_key(s.environ, s.config, s.from_file)
-        try:
-            shown = parse_target(s.url).shown
-            doors = [SeenPeer(shown, Door(s.url, read_key() if read_key is not None else None, ca))]
-        except HyphaeError as error:
-            return (SeenPeer("the peer at HYPHAE_URL", Door(""), trouble=error.message),)
-    else:
-        doors = [SeenPeer(f"{run.name} (process {run.pid})", Door(run.socket), run) for run in s.running]
+def look_at_peers(running: Sequence[RunFile], ca: str | None) -> tuple[SeenPeer, ...]:
+    """Return what the running peers of a data directory answer.
 
+    Args:
+        running: those that are up.
+        ca: file of the certificates that alone are trusted for their https, or None for those of the system.
+    """
+    return _look_at_all(
+        [SeenPeer(f"{run.name} (process {run.pid})", Door(run.socket), run) for run in running], ca
+    )
+
+
+def look_at_distant(url: str, read_key: Callable[[], str] | None, ca: str | None) -> tuple[SeenPeer, ...]:
+    """Return what the peer at `HYPHAE_URL` answers; see `look_at_peers`.
+
+    Args:
+        read_key: reads the key that is configured, or None where none is.
+    """
+    try:
+        door = Door(url, read_key() if read_key is not None else None, ca)
+        return _look_at_all([SeenPeer(parse_target(url).shown, door)], ca)
+    except HyphaeError as error:
+        return (SeenPeer("the peer at HYPHAE_URL", Door(""), trouble=error.message),)
+
+
+def _look_at_all(peers: list[SeenPeer], ca: str | None) -> tuple[SeenPeer, ...]:
     async def look() -> list[SeenPeer]:
-        return await asyncio.gather(*(_look(peer, authorities(s)) for peer in doors))
+        return await asyncio.gather(*(_look(peer, ca) for peer in peers))
 
     return tuple(asyncio.run(look()))
 
@@ -104,11 +115,6 @@ def look_at_peers(s: Surroundings) -> tuple[SeenPeer, ...]:
 def ask(door: Door, method: str, key: str | None = None) -> dict[str, Any]:
     """Return the result of one call without arguments; see `Door.ask`."""
     return asyncio.run(door.ask(method, key=key))
-
-
-def authorities(s: Surroundings) -> str | None:
-    """Return the file of the certificates that alone are trusted, as `HYPHAE_TLS_CA` names it."""
-    return named_file(plain_setting("tls_ca", s.environ, s.from_file))
 
 
 def http_trouble(url: str, ca: str | None) -> str | None:

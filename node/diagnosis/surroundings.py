@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from node.data_directory import PeerDirectory, RunFile, peers_of
-from node.locations import config_dir, data_dir, plain_setting, read_settings_file
+from node.locations import (
+    config_dir,
+    configured_key,
+    data_dir,
+    named_file,
+    plain_setting,
+    read_settings_file,
+)
 from proto.errors import HyphaeError
 
 if TYPE_CHECKING:
@@ -88,6 +95,11 @@ class Surroundings:
         """The address of a distant peer, unless a data directory was named."""
         return None if self.given is not None else plain_setting("url", self.environ, self.from_file)
 
+    @property
+    def authorities(self) -> str | None:
+        """The file of the certificates that alone are trusted, as `HYPHAE_TLS_CA` names it."""
+        return named_file(plain_setting("tls_ca", self.environ, self.from_file))
+
     @cached_property
     def peers(self) -> tuple[PeerDirectory, ...]:
         """The peers that live in the data directory, as far as it can be read."""
@@ -104,9 +116,13 @@ class Surroundings:
     @cached_property
     def seen(self) -> tuple[SeenPeer, ...]:
         """What the running peers, or the distant one, answered when they were asked how they are."""
-        from node.diagnosis.peer_look import look_at_peers
+        from node.diagnosis.peer_look import look_at_distant, look_at_peers
 
-        return look_at_peers(self)
+        if self.url is None:
+            return look_at_peers(self.running, self.authorities)
+        return look_at_distant(
+            self.url, configured_key(self.environ, self.config, self.from_file), self.authorities
+        )
 
     @cached_property
     def door(self) -> Door | None:

@@ -80,6 +80,14 @@ def test_a_name_header_that_is_not_the_tool_is_a_mismatch(http: HttpLink, names:
     client.ask(message, headers).error(-32020, id=0, http=400)
 
 
+@requirement("modern.header-name", "modern.header-mismatch", over=HTTP)
+def test_a_wrapping_with_spare_bits_is_another_text(http: HttpLink) -> None:
+    client = Client(http, "2026-07-28")
+    message = client.message("tools/call", {"name": "store"})
+    client.ask(message, [*CALLING[:2], ("Mcp-Name", "=?base64?c3RvcmV=?=")]).error(-32020, http=400)
+    client.ask(message, [*CALLING[:2], ("Mcp-Name", "=?base64?c3RvcmU=?=")]).refusal()
+
+
 @requirement("modern.header-name", "modern.header-case", over=HTTP)
 @pytest.mark.parametrize("name", ["list_beacons", "  list_beacons\t", "=?base64?bGlzdF9iZWFjb25z?="])
 def test_a_name_header_is_trimmed_and_decoded(http: HttpLink, name: str) -> None:
