@@ -27,6 +27,7 @@ def name(name: str, description: str = "", **more: Any) -> ArgumentSpec:
 
 def identifier(name: str, description: str = "", **more: Any) -> ArgumentSpec:
     more.setdefault("example", f'"{ID_EXAMPLE}"')
+    more.setdefault("form", "id")
     return ArgumentSpec(name, "string", description, max_chars=ID_CHARS, **more)
 
 

@@ -16,6 +16,8 @@ from typing import Any, Final
 from mcp_gateway import moments
 from mcp_gateway.refusals import Refused, described, shown
 from mcp_gateway.specs import ArgumentSpec
+from proto.errors import Invalid
+from proto.ids import parse_uuid, uuid_prefix
 
 ABSENT: Final = object()
 
@@ -74,7 +76,19 @@ def _text(argument: ArgumentSpec, value: Any, where: str) -> str:
             f"{where} holds a control character at {control.start()}; it must be one line of text.",
             argument=argument,
         )
-    return value
+    return _id(argument, value.strip(), where) if argument.form in {"id", "id_or_beginning"} else value
+
+
+def _id(argument: ArgumentSpec, value: str, where: str) -> str:
+    """Return what can be an id; whether there is such a thing only the service knows."""
+    if argument.form == "id_or_beginning" and uuid_prefix(value) is not None:
+        return value
+    try:
+        parse_uuid(value, where)
+        return value
+    except Invalid as wrong:
+        problem, _, step = wrong.message.partition(" Nothing was changed. ")
+        raise Refused(problem, step) from None
 
 
 def _choice(argument: ArgumentSpec, value: Any, where: str) -> str:

@@ -21,13 +21,11 @@ _TYPES = {"strings": "array", "integers": "array", "objects": "array", "grants":
 _HEX = "[0-9a-fA-F]"
 _ID = f"^{_HEX}{{8}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{4}}-?{_HEX}{{12}}$"
 _ID_OR_BEGINNING = f"^{_HEX}{{8}}(?:-?{_HEX}{{4}}){{0,3}}-?{_HEX}{{0,12}}$"
-_ID_PATTERNS = {
-    **dict.fromkeys(("session_id", "beacon_id", "diff_id", "scene_id"), _ID),
-    **dict.fromkeys(("node_id", "supersedes", "derived_from"), _ID_OR_BEGINNING),  # 8 or more characters
-}
 _CONTROLS = "\\u0000-\\u001f\\u007f-\\u009f"
 _PATTERNS = {
     "text": ANY_TEXT,
+    "id": _ID,
+    "id_or_beginning": _ID_OR_BEGINNING,
     "name": f"^[^{_CONTROLS}]*[^{_CONTROLS}\\s][^{_CONTROLS}]*$",
     "moment": (
         "^(?:[0-9]{1,9} ?[smhdw]|[0-9]{4}-"
@@ -73,8 +71,7 @@ def argument_schema(argument: ArgumentSpec, item: Schema | None = None) -> Schem
 def _text_bounds(argument: ArgumentSpec) -> Schema:
     if argument.enum:
         return {"enum": list(argument.enum)}
-    pattern = _ID_PATTERNS.get(argument.name, _PATTERNS[argument.form])
-    bounds: Schema = {"minLength": 1, "pattern": pattern}
+    bounds: Schema = {"minLength": 1, "pattern": _PATTERNS[argument.form]}
     most = argument.max_chars if argument.max_chars is not None else argument.max_bytes
     if most is not None:
         bounds["maxLength"] = most

@@ -52,7 +52,7 @@ _KEY_RIGHTS = (
 OPERATIONS: dict[str, CallSpec] = {
     call.name: call
     for call in (
-        CallSpec("get_node", (identifier("node_id", required=True),), reads=True),
+        CallSpec("get_node", (identifier("node_id", required=True, form="id_or_beginning"),), reads=True),
         CallSpec(
             "store_bulk",
             (
@@ -83,7 +83,9 @@ OPERATIONS: dict[str, CallSpec] = {
         CallSpec(
             "explain_recall",
             (
-                identifier("node_id", "The memory that came or did not", required=True),
+                identifier(
+                    "node_id", "The memory that came or did not", required=True, form="id_or_beginning"
+                ),
                 _LAYER,
                 *(a for a in search_arguments(explained=True) if a.name not in _SHOWS),
             ),
@@ -102,8 +104,8 @@ OPERATIONS: dict[str, CallSpec] = {
         CallSpec("whoami", reads=True),
         CallSpec("issue_key", _KEY_RIGHTS),
         CallSpec("list_keys", (count("limit", limits.PAGE, "Default 500"), _CURSOR), reads=True),
-        CallSpec("revoke_key", (identifier("id", required=True),)),
-        CallSpec("rotate_key", (identifier("id", required=True),)),
+        CallSpec("revoke_key", (identifier("id", required=True, form="name"),)),
+        CallSpec("rotate_key", (identifier("id", required=True, form="name"),)),
         CallSpec("peers", reads=True),
         CallSpec(
             "invite_peer",

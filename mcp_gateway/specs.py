@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 Kind = Literal["string", "integer", "number", "boolean", "strings", "integers", "objects", "grants"]
-Form = Literal["text", "name", "moment"]
+Form = Literal["text", "name", "moment", "id", "id_or_beginning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,8 @@ class ArgumentSpec:
         max_items: of an array or of `grants`.
         empty_is_absent: an empty array means that none was given; otherwise it is refused, because absent
             would mean more than nothing.
-        form: `text` is kept as sent; a `name` holds no control characters; a `moment` is a time or a span.
+        form: `text` is kept as sent; a `name` holds no control characters; a `moment` is a time or a span;
+            an `id` reads like one that was returned, an `id_or_beginning` like its first 8 or more characters.
         example: a value for error texts, as JSON.
     """
 

@@ -57,6 +57,7 @@ _STORE = ToolSpec(
         identifier(
             "supersedes",
             "node_id that this replaces: hidden from recall, its readers are told",
+            form="id_or_beginning",
             example=f'"{ID_BEGINNING}"',
         ),
         ArgumentSpec(
@@ -65,6 +66,7 @@ _STORE = ToolSpec(
             "node_ids this rests on; naming both sides of a contradiction reconciles it",
             max_items=limits.DERIVED_FROM,
             max_chars=ID_CHARS,
+            form="id_or_beginning",
             example=f'["{ID_BEGINNING}"]',
         ),
         ArgumentSpec(

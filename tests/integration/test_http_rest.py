@@ -53,7 +53,7 @@ def later() -> int:
 
 @pytest.mark.parametrize("route", rest.ROUTES, ids=lambda r: f"{r.verb} {r.template}")
 def test_every_route_reaches_its_method_with_the_caller_s_key(shared: HttpPeer, route: rest.Route) -> None:
-    path = re.sub(r"\{\w+\}", "n1", route.template)
+    path = re.sub(r"\{\w+\}", "6f9619ff-8b86-d011-b42d-00cf4fc964ff", route.template)
     body = {
         a.name: json.loads(a.example or '"x"')
         for a in route.spec.required
@@ -165,7 +165,7 @@ def test_errors_of_the_service_have_their_status_and_fields() -> None:
         full = peer.rest("POST", "/v1/recall", {"query": "x"})
         assert (full.status, full.headers["retry-after"]) == (429, "2")
         assert full.json["error"]["retry_after_ms"] == 1_500
-        assert peer.rest("GET", "/v1/nodes/unknown").status == 404
+        assert peer.rest("GET", "/v1/nodes/6f9619ff").status == 404
         peer.requester.plan("issue_key", Uncertain("lost."))
         doubt = peer.rest("POST", "/v1/keys", {"agent": "x"})
         assert (doubt.status, doubt.json["error"]["definite"]) == (503, False)

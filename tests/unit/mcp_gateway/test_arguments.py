@@ -212,8 +212,18 @@ def test_arrays_are_allowed_to_their_limits_and_not_beyond() -> None:
     assert recall(tags=["t" * limits.TAG_CHARS] * limits.TAGS)
     assert "tags has 33 items; the limit is 32" in refused("recall", **RECALL, tags=["t"] * 33)
     assert "the limit is 64" in refused("recall", **RECALL, tags=["t" * 65])
-    assert check(TOOLS["store"], {**STORE, "derived_from": ["id"] * limits.DERIVED_FROM})
-    assert "the limit is 64" in refused("store", **STORE, derived_from=["id"] * 65)
+    assert check(TOOLS["store"], {**STORE, "derived_from": ["6f9619ff"] * limits.DERIVED_FROM})
+    assert "the limit is 64" in refused("store", **STORE, derived_from=["6f9619ff"] * 65)
+
+
+def test_an_id_reads_like_one_and_only_that_of_a_memory_may_be_its_beginning() -> None:
+    whole = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
+    assert check(TOOLS["close_session"], {"session_id": f" {whole} "}) == {"session_id": whole}
+    assert check(TOOLS["store"], {**STORE, "supersedes": "6F9619FF"})["supersedes"] == "6F9619FF"
+    for wrong in ("6f9619ff", "the old one", whole[:-1], whole + "0"):
+        assert "no id" in refused("close_session", session_id=wrong)
+    for wrong in ("6f9619f", "the old one", whole + "0"):
+        assert "no id" in refused("store", **STORE, supersedes=wrong)
 
 
 def test_a_name_is_one_line_without_control_characters() -> None:

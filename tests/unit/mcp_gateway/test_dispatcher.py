@@ -109,7 +109,7 @@ def test_both_eras_answer_a_call_alike_but_for_the_envelope() -> None:
         ({"name": "unknown"}, -32602, 400),
         ({}, -32602, 400),
         ({"name": "store", "arguments": []}, -32602, 400),
-        ({"name": "get_scene", "arguments": {"scene_id": "x"}}, 4040, 200),
+        ({"name": "get_scene", "arguments": {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"}}, 4040, 200),
     ],
 )
 def test_both_eras_answer_an_error_alike_but_for_its_status(params: Any, code: int, status: int) -> None:
