@@ -74,6 +74,7 @@ class PeerDoor:
             self._stored.append(str(reply.result["node_id"]))
         if isinstance(reply.error, Unauthenticated):
             self._key = None  # it may have been replaced: look again at the next call
+            self._stored.clear()  # and be another agent's
         return reply
 
     async def _wrote(self, method: str, args: Mapping[str, Any]) -> str | None:

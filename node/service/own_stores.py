@@ -30,10 +30,13 @@ async def are_here(context: PeerContext, call: Call) -> bool:
     if not named:
         return True
     missing, local = await context.pool.read(lambda db: _missing(context, db, call, named))
+    signal, cluster = context.signal, context.cluster
+    if not missing or signal is None or cluster is None or not cluster.status()["connected"]:
+        return not missing  # nothing to wait for, or no way for it to come
     loop = asyncio.get_running_loop()
     until = loop.time() + WAIT_S
-    while missing and context.signal is not None and (left_s := until - loop.time()) > 0:
-        await context.signal.wait_beyond(local, left_s)
+    while missing and (left_s := until - loop.time()) > 0:
+        await signal.wait_beyond(local, left_s)
         missing, local = await context.pool.read(lambda db: _missing(context, db, call, named))
     return not missing
 

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from node.service import own_stores
 from proto.ids import agent_id, cell_id, format_uuid, tenant_id
 from proto.messages import OWN_STORES
 from tests.support.open_service import OpenPeer, open_peer
+from tests.support.scripted_cluster import ScriptedCluster
 
 FACT = {"cell_type": "Fact"}
 
@@ -54,6 +56,7 @@ def test_what_comes_while_it_is_waited_for_is_found(tmp_path: Path) -> None:
             key, mesh = await peer.key("writer"), peer.core.context.mesh
             tenant = tenant_id(mesh, "default")
             node = format_uuid(cell_id(mesh, tenant, agent_id(tenant, "writer"), "coming"))
+            peer.core.context.cluster = ScriptedCluster()
             search = asyncio.create_task(recall(peer, key, node))
             await asyncio.sleep(0)  # it begins before the memory is there
             coming = {"content": "a memory", **FACT, "idempotency_key": "coming"}
@@ -70,6 +73,21 @@ def test_a_memory_of_somebody_else_is_as_one_that_is_nowhere(tmp_path: Path) -> 
             node = await store(peer, key, "a memory")
             assert (await recall(peer, other, node))["stale"] is True
             assert (await recall(peer, other, str(uuid.uuid4())))["stale"] is True
+
+    asyncio.run(case())
+
+
+def test_without_a_way_to_other_peers_nothing_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own_stores, "WAIT_S", 3_600.0)
+
+    async def case() -> None:
+        async with open_peer(tmp_path) as peer:
+            key = await peer.key("writer")
+            for cluster in (None, ScriptedCluster(connected=False)):
+                peer.core.context.cluster = cluster
+                assert (await recall(peer, key, str(uuid.uuid4())))["stale"] is True
 
     asyncio.run(case())
 

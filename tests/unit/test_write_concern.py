@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,39 +10,13 @@ import pytest
 
 from node.service import write_concern
 from node.service.write_concern import WriteConcern, concern_of
-from proto.ids import PeerId
-from proto.streams import Position, StreamId
+from proto.streams import Position
 from tests.support.open_service import OpenPeer, open_peer
+from tests.support.scripted_cluster import ScriptedCluster
 from tests.support.sealed import stream
 
 FACT = {"cell_type": "Fact"}
 FAR_MS = 2**52
-
-
-@dataclass
-class ScriptedCluster:
-    """A mesh around a peer that answers as it is told, at once, and notes what it was asked."""
-
-    on: int = 1
-    up: int = 3
-    connected: bool = True
-    asked: list[tuple[StreamId, int, int, float]] = field(default_factory=list)
-
-    def status(self) -> Mapping[str, Any]:
-        return {"connected": self.connected, "peers_up": self.up, "members": 3}
-
-    def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
-        return {}
-
-    def urls(self) -> Sequence[str]:
-        return ()
-
-    def caught_up_since(self, monotonic_ms: int) -> bool:
-        return True
-
-    async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
-        self.asked.append((stream, sequence, wanted, timeout_s))
-        return self.on
 
 
 def around(peer: OpenPeer, cluster: ScriptedCluster | None, members: int = 3, setting: int = 0) -> list[bool]:
