@@ -7,6 +7,7 @@ looked for when they are first needed, and again while they are missing, so that
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -14,9 +15,10 @@ from mcp_gateway.calling import wall_ms
 from mcp_gateway.written_pages import WrittenPages, reader_of
 from mesh.ports import Requester
 from proto.errors import HyphaeError, Unauthenticated, Unavailable
-from proto.messages import KeyCredential, Reply, Request
+from proto.messages import OWN_STORES, KeyCredential, Reply, Request
 
 _CONFIRMS = frozenset({"drain_inbox", "close_session"})
+_SEARCHES = frozenset({"recall", "query"})
 
 
 class PeerDoor:
@@ -43,6 +45,7 @@ class PeerDoor:
         self._default_project = default_project
         self._mark = mark
         self._pages = pages
+        self._stored: deque[str] = deque(maxlen=OWN_STORES)
         self._key: str | None = None
         self._requester: Requester | None = None
         self._connecting: asyncio.Future[Requester] | None = None
@@ -64,12 +67,21 @@ class PeerDoor:
             requester = await self._connected(deadline_ms)
         except HyphaeError as error:
             return Reply(error=error)
-        wrote = await self._pages.last(reader_of(args)) if method in _CONFIRMS else None
+        wrote = await self._wrote(method, args)
         request = Request(method, args, deadline_ms, credential, self._mark, wrote, self._default_project)
         reply = await requester.request(request)
+        if method == "store" and reply.result is not None:
+            self._stored.append(str(reply.result["node_id"]))
         if isinstance(reply.error, Unauthenticated):
             self._key = None  # it may have been replaced: look again at the next call
+            self._stored.clear()  # and be another agent's
         return reply
+
+    async def _wrote(self, method: str, args: Mapping[str, Any]) -> str | None:
+        """Return what this process has written that the call depends on: `Request.wrote`."""
+        if method in _CONFIRMS:
+            return await self._pages.last(reader_of(args))
+        return ",".join(self._stored) or None if method in _SEARCHES else None
 
     async def close(self) -> None:
         """Release the connection, and stop looking for one."""

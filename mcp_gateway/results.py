@@ -45,6 +45,20 @@ _PROJECTS = FieldSpec("projects", "map", "Rights by project, r or rw; absent mea
 _FOUND = (
     many("results", "Nearest first.", HIT),
     whole("cut", "How many more there are, left out by max_bytes.", optional=True),
+    flag(
+        "stale",
+        "True while something that you stored has not reached this peer; search again.",
+        optional=True,
+    ),
+    _NOTE,
+)
+_SHORTFALL = (
+    whole(
+        "durable_on",
+        "How many peers hold it for certain, where fewer than wanted do yet. It spreads by itself.",
+        optional=True,
+    ),
+    whole("wanted", "How many peers should hold it; with durable_on.", optional=True),
     _NOTE,
 )
 _NEW_KEY = (
@@ -58,7 +72,7 @@ _NEW_KEY = (
 )
 
 _TOOL_RESULTS = (
-    ("store", "Stored", "The id of the memory.", (uuid("node_id", "Its id."),)),
+    ("store", "Stored", "The id of the memory.", (uuid("node_id", "Its id."), *_SHORTFALL)),
     ("recall", "Recalled", "The memories nearest to a query.", _FOUND),
     ("query", "Queried", "The memories of one layer nearest to a query.", _FOUND),
     (
@@ -155,7 +169,7 @@ _OPERATION_RESULTS = (
         "store_bulk",
         "StoredInBulk",
         "What became of each memory.",
-        (many("results", "In the order of cells.", BULK_OUTCOME),),
+        (many("results", "In the order of cells.", BULK_OUTCOME), *_SHORTFALL),
     ),
     (
         "page_beacons",
@@ -268,6 +282,7 @@ _OPERATION_RESULTS = (
             whole("streams", "Streams in the log; for operators.", optional=True),
             whole("unfolded_events", "Events of an unknown kind; for operators.", optional=True),
             whole("forks", "Places where two events contradict; for operators.", optional=True),
+            whole("write_concern", "How many peers should hold a store before it is answered."),
             text("space", "The embedding space."),
             whole("uptime_s", "Seconds since the peer started."),
             whole("disk_free_bytes", "Room on its disk."),

@@ -1,4 +1,4 @@
-"""What peers say to each other about their logs: digests, live events, pull requests and pull replies.
+"""What peers say to each other about their logs: digests, live events, acknowledgements, pulls and their replies.
 
 Plain values and their msgpack form, nothing else.  A message is an array `[version, kind, fields...]`; fields
 are only ever appended, so a decoder ignores further ones, and any other change is a new version.  Decoding
@@ -31,7 +31,7 @@ POSITIONS_MAX = 6_000  # at most 58 bytes each: a request stays below 350 KiB
 HEADS_MAX = 1_500  # beside a full page of events a reply stays below 512 KiB
 URLS_MAX = 8
 
-KIND_DIGEST, KIND_LIVE, KIND_PULL, KIND_REPLY = "digest", "live", "pull", "reply"
+KIND_DIGEST, KIND_LIVE, KIND_ACK, KIND_PULL, KIND_REPLY = "digest", "live", "ack", "pull", "reply"
 
 
 class Sender(NamedTuple):
@@ -97,6 +97,18 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
+class Ack:
+    """What of the addressed peer's streams became durable at the sender just now.  A hint: it may be lost.
+
+    Args:
+        heads: of those streams, at the sender.
+    """
+
+    sender: Sender
+    heads: Mapping[StreamId, Head]
+
+
+@dataclass(frozen=True, slots=True)
 class PullRequest:
     """A question for what is missing here.
 
@@ -159,21 +171,23 @@ def encode_live(live: Live) -> bytes:
     return encode((WIRE_VERSION, KIND_LIVE, live.sender, tuple(map(_pack_segment, live.segments))))
 
 
+def encode_ack(ack: Ack) -> bytes:
+    """Return the wire form."""
+    return encode((WIRE_VERSION, KIND_ACK, ack.sender, _pack_by_peer(ack.heads)))
+
+
 def encode_pull(message: PullRequest | PullReply) -> bytes:
     """Return the wire form of either half of a pull."""
     if isinstance(message, PullRequest):
         positions = tuple((p, _pack_heads(message.positions[p])) for p in sorted(message.positions))
         return encode((WIRE_VERSION, KIND_PULL, message.id, message.sender, message.asked, positions))
-    heads: dict[PeerId, dict[StreamId, Head]] = {}
-    for stream, head in sorted((message.heads or {}).items()):
-        heads.setdefault(stream.peer, {})[stream] = head
     return encode(
         (
             WIRE_VERSION,
             KIND_REPLY,
             message.id,
             tuple(map(_pack_segment, message.segments)),
-            tuple((peer, _pack_heads(rows)) for peer, rows in heads.items()),
+            _pack_by_peer(message.heads or {}),
             message.more,
             message.busy,
         )
@@ -182,6 +196,13 @@ def encode_pull(message: PullRequest | PullReply) -> bytes:
 
 def _pack_segment(segment: Segment) -> tuple[Any, ...]:
     return (*segment.stream, segment.first, segment.previous, segment.events)
+
+
+def _pack_by_peer(heads: Mapping[StreamId, Head]) -> tuple[Any, ...]:
+    by_peer: dict[PeerId, dict[StreamId, Head]] = {}
+    for stream, head in sorted(heads.items()):
+        by_peer.setdefault(stream.peer, {})[stream] = head
+    return tuple((peer, _pack_heads(rows)) for peer, rows in by_peer.items())
 
 
 def _pack_heads(heads: Mapping[StreamId, Head]) -> tuple[Any, ...]:
@@ -228,6 +249,16 @@ def decode_live(data: bytes) -> Live:
     return Live(_sender(sender), _segments(segments))
 
 
+def decode_ack(data: bytes) -> Ack:
+    """Return the acknowledgement that bytes stand for.
+
+    Raises:
+        ProtocolError: not an acknowledgement of this version, or a value out of its bounds.
+    """
+    sender, heads = _fields(data, KIND_ACK, 2)
+    return Ack(_sender(sender), _flat(_heads_by_peer(heads, HEADS_MAX)))
+
+
 def decode_pull(data: bytes) -> PullRequest | PullReply:
     """Return the request or reply that bytes stand for.
 
@@ -241,7 +272,7 @@ def decode_pull(data: bytes) -> PullRequest | PullReply:
         held = _heads_by_peer(positions, POSITIONS_MAX)
         return PullRequest(exactly(id_, PULL_ID_BYTES), _sender(sender), exactly(asked, BOOT_BYTES), held)
     id_, segments, heads, more, busy = _checked(message, KIND_REPLY, 5)
-    flat = {s: h for streams in _heads_by_peer(heads, HEADS_MAX).values() for s, h in streams.items()}
+    flat = _flat(_heads_by_peer(heads, HEADS_MAX))
     return PullReply(exactly(id_, PULL_ID_BYTES), _segments(segments), flat, flag(more), flag(busy))
 
 
@@ -297,6 +328,10 @@ def _heads_by_peer(value: Any, most: int) -> dict[PeerId, dict[StreamId, Head]]:
     if sum(map(len, found.values())) > most:
         raise ProtocolError(f"a message between peers names more than {most} streams")
     return found
+
+
+def _flat(heads: Mapping[PeerId, Mapping[StreamId, Head]]) -> dict[StreamId, Head]:
+    return {stream: head for streams in heads.values() for stream, head in streams.items()}
 
 
 def _sender(value: Any) -> Sender:

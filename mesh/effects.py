@@ -24,6 +24,7 @@ class Channel(Enum):
 
     LIVE = "live"  # own live subject of `partition`
     DIGEST = "digest"  # own digest subject
+    ACK = "ack"  # acknowledgement subject of `peer`
     PULL = "pull"  # pull subject of `peer`, on the bulk connection
 
 
@@ -38,7 +39,7 @@ class Publish:
         channel: the kind of subject.
         data: body of the message, below 512 KiB.
         partition: of a LIVE message.
-        peer: of a PULL message: whose subject.
+        peer: of a PULL or ACK message: whose subject.
         pull: id of the request that a PULL message carries; empty for a reply.
     """
 
@@ -89,4 +90,9 @@ class Fork:
     sequence: int
 
 
-Effect = Publish | Apply | Serve | Fork
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """Other members may be known to hold more than before: ask `engine.durable_on` again.  No report."""
+
+
+Effect = Publish | Apply | Serve | Fork | Confirmed

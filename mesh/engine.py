@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from mesh.anti_entropy import Pulls
+from mesh.confirmations import Confirmations
 from mesh.contacts import Contact, Contacts
 from mesh.digests import (
     BOOT_BYTES,
@@ -23,13 +25,14 @@ from mesh.digests import (
     PullRequest,
     Sender,
     Vitals,
+    decode_ack,
     decode_digest,
     decode_live,
     decode_pull,
     encode_digest,
     encode_pull,
 )
-from mesh.effects import Apply, Channel, Effect, Fork, Publish, Serve
+from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
 from mesh.engine_config import EngineConfig
 from mesh.head_table import HeadTable
 from mesh.live_feed import Intake, LiveFeed
@@ -39,6 +42,8 @@ from mesh.serving import Page
 from proto.errors import ProtocolError
 from proto.ids import PeerId
 from proto.streams import StreamId
+
+M = TypeVar("M")
 
 
 class Engine:
@@ -60,6 +65,7 @@ class Engine:
         self._rng = rng
         self._heads = HeadTable()
         self._contacts = Contacts(self.me, config, self._heads)
+        self._confirmations = Confirmations(self.me, self._heads, self._contacts)
         self._pulls = Pulls(self.me, config, self._heads, self._contacts, rng, self.counters)
         self._feed = LiveFeed(self.me, config)
         self._intake = Intake(config, self._heads)
@@ -79,6 +85,7 @@ class Engine:
         """Take the members of the mesh; what others say is ignored.  This peer always is one."""
         self._members = frozenset(members) | {self.me.peer}
         self._pulls.forget(self._contacts.keep(self._members))
+        self._confirmations.keep(self._members)
         return []
 
     def connected(self, now: int) -> list[Effect]:
@@ -97,6 +104,7 @@ class Engine:
         """Own events are durable.  Never call it before a group commit has returned."""
         for segment in segments:
             self._heads.advance(segment.stream, head_of(segment))
+        self._confirmations.committed(segments)
         self._pulls.moved({segment.stream.peer for segment in segments})
         if self._digest_at is None:
             self.counters["live_unsent"] += sum(len(s.events) for s in segments)
@@ -118,9 +126,9 @@ class Engine:
 
     def applied(self, applies: Sequence[Apply], result: Applied, now: int) -> list[Effect]:
         """The log has applied these, in one call; what it kept is durable."""
-        for stream, head in result.heads.items():
-            self._heads.advance(stream, head)
-        out = self._forks(result.forks)
+        moved = [stream for stream, head in result.heads.items() if self._heads.advance(stream, head)]
+        out: list[Effect] = [] if self._digest_at is None else [*self._confirmations.acknowledge(moved)]
+        out += self._forks(result.forks)
         for apply in applies:
             self._intake.settled(apply.segments)
         self._pulls.moved({stream.peer for stream in result.heads})
@@ -160,13 +168,11 @@ class Engine:
 
     def receive_live(self, data: bytes, now: int) -> list[Effect]:
         """Take a live message."""
-        try:
-            live = decode_live(data)
-        except ProtocolError:
-            return self._ignore("malformed")
-        if not self._is_welcome(live.sender):
+        live = self._decoded(decode_live, data)
+        if live is None or not self._is_welcome(live.sender):
             return []
         wanted = [s for s in live.segments if s.stream not in self._pulls.forked]
+        self._confirmations.originated(live.sender, wanted)
         found = self._intake.sort(wanted)
         self.counters["live_dropped"] += found.dropped
         self.counters["gaps"] += len(found.gaps)
@@ -177,29 +183,31 @@ class Engine:
 
     def receive_digest(self, data: bytes, now: int) -> list[Effect]:
         """Take a digest."""
-        try:
-            digest = decode_digest(data)
-        except ProtocolError:
-            return self._ignore("malformed")
-        if not self._is_welcome(digest.sender):
+        digest = self._decoded(decode_digest, data)
+        if digest is None or not self._is_welcome(digest.sender):
             return []
         contact, is_new = self._contacts.heard(digest, now)
         if contact is None:
             return self._ignore("digests_late")
         if is_new and self._digest_at is not None:
             self._digest_at = min(self._digest_at, now + self._jitter(self._config.greet_jitter_ms))
+        self._confirmations.heard(contact, now)
         self._pulls.compare(contact, now)
-        return self._start_pulls(now)
+        return [Confirmed(), *self._start_pulls(now)]
+
+    def receive_ack(self, data: bytes, now: int) -> list[Effect]:
+        """Take an acknowledgement: what another peer says that it holds of ours."""
+        ack = self._decoded(decode_ack, data)
+        if ack is None or not self._is_welcome(ack.sender):
+            return []
+        return [*self._confirmations.confirm(ack.sender, ack.heads)]
 
     def receive_pull(self, data: bytes, now: int) -> list[Effect]:
         """Take what comes on the own pull subject: a request, or the reply to one of ours."""
-        try:
-            message = decode_pull(data)
-        except ProtocolError:
-            return self._ignore("malformed")
+        message = self._decoded(decode_pull, data)
         if isinstance(message, PullRequest):
             return self._serve(message)
-        return self._receive_reply(message, now)
+        return [] if message is None else self._receive_reply(message, now)
 
     # -- of time
 
@@ -224,6 +232,11 @@ class Engine:
         return min((t for t in times if t is not None), default=None)
 
     # -- questions
+
+    def durable_on(self, stream: StreamId, sequence: int) -> int:
+        """Return how many members certainly hold an event durably, this one included; 0: not even it."""
+        members = () if stream in self._pulls.forked else self._members  # others may hold another event there
+        return self._confirmations.count(stream, sequence, members)
 
     def caught_up(self, peer: PeerId) -> int | None:
         """Return the latest moment of our clock such that all that this peer held then is held here."""
@@ -268,6 +281,13 @@ class Engine:
         digest = Digest(self.me, self._number, vitals, self._heads.states(), self._contacts.echoes())
         return Publish(Channel.DIGEST, encode_digest(digest))
 
+    def _decoded(self, decode: Callable[[bytes], M], data: bytes) -> M | None:
+        try:
+            return decode(data)
+        except ProtocolError:
+            self.counters["malformed"] += 1
+            return None
+
     def _is_welcome(self, sender: Sender) -> bool:
         if sender == self.me:
             return False
@@ -289,7 +309,8 @@ class Engine:
         heads = {s: h for peer in request.positions for s, h in self._heads.of_peer(peer).items()}
         page = Page(request, heads, self._config.page_bytes)
         self._serving[key] = page
-        return [Serve(page)]
+        held = request.positions.get(self.me.peer, {})
+        return [*self._confirmations.confirm(request.sender, held), Serve(page)]
 
     def _receive_reply(self, reply: PullReply, now: int) -> list[Effect]:
         flight = self._pulls.owner(reply)

@@ -18,7 +18,8 @@ from typing import Any
 import structlog
 
 from mesh.digests import Vitals
-from mesh.effects import Apply, Channel, Effect, Fork, Publish, Serve
+from mesh.durable_waits import DurableWaits
+from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
 from mesh.engine import Engine
 from mesh.engine_config import EngineConfig
 from mesh.ports import EventLog, Segment
@@ -100,6 +101,7 @@ class Replicator:
             for transport in (live_transport, bulk_transport)
         }
         self._applies: asyncio.Queue[Apply] = asyncio.Queue()  # bounded by the engine's intake and pulls
+        self._waits = DurableWaits(self.engine.durable_on)
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscriptions: list[Subscription] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -122,6 +124,7 @@ class Replicator:
             await self._bulk.subscribe(self._subjects.pull(self._me), self._on_pull),
             await self._live.subscribe(self._subjects.live_all(), self._on_live),
             await self._live.subscribe(self._subjects.digest_all(), self._on_digest),
+            await self._live.subscribe(self._subjects.acks(self._me), self._on_ack),
         ]
         if self._live.connected:
             self._on_up()
@@ -151,6 +154,13 @@ class Replicator:
             self._on_committed(segments)
         else:
             self._loop.call_soon_threadsafe(self._on_committed, segments)
+
+    async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
+        """Return how many members hold an event durably, once it is `wanted` or the time is up.
+
+        Never more than is known for certain; 0 if not even this peer holds it.
+        """
+        return await self._waits.reach(stream, sequence, wanted, timeout_s)
 
     def caught_up_with_all(self, since_ms: int) -> bool:
         """Tell whether all that every other member held at a moment of `clock_ms` is held here."""
@@ -212,6 +222,9 @@ class Replicator:
     async def _on_digest(self, _subject: str, _reply: str, body: bytes) -> None:
         self._do(self.engine.receive_digest(body, self._clock_ms()))
 
+    async def _on_ack(self, _subject: str, _reply: str, body: bytes) -> None:
+        self._do(self.engine.receive_ack(body, self._clock_ms()))
+
     async def _on_pull(self, _subject: str, _reply: str, body: bytes) -> None:
         self._do(self.engine.receive_pull(body, self._clock_ms()))
 
@@ -240,6 +253,8 @@ class Replicator:
                     self._spawn(self._serve(page))
                 case Fork(stream, sequence):
                     self._report_fork(stream, sequence)
+                case Confirmed():
+                    self._waits.look()
         self._set_timer()
 
     def _set_timer(self) -> None:
@@ -283,6 +298,8 @@ class Replicator:
             return self._subjects.live(publish.partition, self._me)
         if publish.channel is Channel.DIGEST or publish.peer is None:
             return self._subjects.digest(self._me)
+        if publish.channel is Channel.ACK:
+            return self._subjects.acks(publish.peer)
         return self._subjects.pull(publish.peer)
 
     async def _apply_all(self) -> None:

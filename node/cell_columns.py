@@ -85,6 +85,10 @@ class CellColumns:
         table = self._tables.get(tenant)
         return 0 if table is None else table.used
 
+    def holds(self, tenant: TenantId, cell_no: int) -> bool:
+        table = self._tables.get(tenant)
+        return table is not None and cell_no in table.at
+
     def total(self) -> int:
         """Return the cells of all tenants."""
         return sum(table.used for table in self._tables.values())

@@ -115,6 +115,9 @@ class MeshCluster:
             for p in self.replicator.peers()
         }
 
+    async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
+        return await self.replicator.durable_on(stream, sequence, wanted, timeout_s)
+
     def caught_up_since(self, monotonic_ms: int) -> bool:
         return self.replicator.caught_up_with_all(monotonic_ms)
 

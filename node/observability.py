@@ -53,12 +53,29 @@ class Metrics:
             buckets=BUCKETS,
             registry=self._registry,
         )
+        self._waits = Histogram(
+            "hyphae_concern_seconds",
+            "time that a store waited for other members to hold it, once it was durable here",
+            buckets=BUCKETS,
+            registry=self._registry,
+        )
+        self._short = Counter(
+            "hyphae_stores_short",
+            "stores that were answered before as many members as wanted held them",
+            registry=self._registry,
+        )
         self._registry.register(_Gauges(gauges))
 
     def count(self, operation: str, outcome: str, seconds: float) -> None:
         """Note one call; `outcome` is "ok" or an error code."""
         self._calls.labels(operation, outcome).inc()
         self._seconds.labels(operation).observe(seconds)
+
+    def count_wait(self, seconds: float, *, short: bool) -> None:
+        """Note how long a store waited for other members, and whether it was answered without them."""
+        self._waits.observe(seconds)
+        if short:
+            self._short.inc()
 
     def render(self) -> bytes:
         """Return the text of `/metrics`."""

@@ -27,6 +27,7 @@ class PeerConfig:
         tls: certificate and key; None for plain HTTP.
         allow_plain_http: listen without TLS even where other machines reach it.
         bounds: what the service admits.
+        write_concern: members that must hold a store durably; 0 to decide by how many there are.
     """
 
     data_dir: Path
@@ -50,3 +51,4 @@ class PeerConfig:
     tls: TlsFiles | None = None
     allow_plain_http: bool = False
     bounds: Bounds = field(default_factory=Bounds)
+    write_concern: int = 0

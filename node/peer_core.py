@@ -166,6 +166,9 @@ class PeerCore:
             started_us=now_us(),
             signal=self.signal,
             bounds=self.config.bounds,
+            write_concern=self.config.write_concern,
+            member_count=lambda: len(self._members),
+            count_wait=lambda seconds, short: self.metrics_of_calls.count_wait(seconds, short=short),
         )
         self.metrics_of_calls = Metrics(self._gauges)
         self.service = MemoryService(self.context, self.metrics_of_calls.count)

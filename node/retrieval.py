@@ -63,6 +63,10 @@ class Retrieval:
         self._indexes, self._columns, self._lexical = indexes, columns, lexical
         self._embedder, self._pool = embedder, pool
 
+    def knows(self, tenant: TenantId, cell_no: int) -> bool:
+        """Tell whether a cell can be found."""
+        return self._columns.holds(tenant, cell_no)
+
     async def search(
         self,
         tenant: TenantId,

@@ -121,6 +121,13 @@ class Settings(BaseSettings):
     sessions_per_agent: int = Field(
         limits.OPEN_SESSIONS_PER_AGENT, ge=1, le=10_000, description="Open working sessions of one agent."
     )
+    write_concern: int = Field(
+        0,
+        ge=0,
+        le=32,
+        description="Members that must hold a store durably before it is answered; if they do not in time, the answer "
+        "says on how many it is. 0 means 1 while the mesh has one or two members, 2 from three on.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         (),
         max_length=64,

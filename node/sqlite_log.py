@@ -18,7 +18,7 @@ from proto.clock import Hlc
 from proto.errors import Corrupted, ProtocolError
 from proto.events import NO_HASH, Event, restore, seal
 from proto.ids import AgentId, PeerId, TenantId
-from proto.streams import StreamId
+from proto.streams import Position, StreamId
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +266,22 @@ def read_all(db: apsw.Connection, *, naming: str = "", absent: bool = False) -> 
         (naming.encode(), absent),
     ):
         yield _logged(local, number, arrived_us, header, salt, payload, hash_)
+
+
+def position_of(db: apsw.Connection, local: int) -> Position:
+    """Return the place in its stream of the event at a place of arrival.
+
+    Raises:
+        Corrupted: it is not there.
+    """
+    row = db.execute(
+        "SELECT s.peer, s.partition, s.ordinal, s.random, e.sequence FROM events e JOIN streams s USING(stream_no)"
+        " WHERE e.local=?",
+        (local,),
+    ).fetchone()
+    if row is None:
+        raise Corrupted(f"event {local} is missing from the log; run `hyphae log verify`")
+    return Position(StreamId(PeerId(row[0]), *row[1:4]), row[4])
 
 
 def read_logged(db: apsw.Connection, local: int) -> Logged:

@@ -16,6 +16,7 @@ from proto.ids import digest
 from proto.limits import BULK_BODY_BYTES
 
 REQUEST_VERSION = 1
+OWN_STORES = 8
 MESSAGE_BYTES = BULK_BODY_BYTES + 64 * 1024
 
 
@@ -57,7 +58,9 @@ class Request:
         credential: what authenticates it.
         mark: 8 random bytes of the gateway process, empty over HTTP.
         wrote: of a drain: the page that the gateway last wrote out completely for this reader; "" says
-            that there is none; None says nothing (HTTP without `ack`).
+            that there is none; None says nothing (HTTP without `ack`).  Of a search: ids of the memories that
+            the gateway process stored last, at most `OWN_STORES`, separated by commas; peers that know
+            nothing of this ignore it.
         default_project: project of calls that name none (`HYPHAE_PROJECT`, `x-hyphae-project`).
     """
 

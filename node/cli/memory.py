@@ -56,6 +56,8 @@ def store(
         output.print_json(result)
     else:
         output.print_text(f"stored {result['node_id']}")
+        if "note" in result:
+            output.print_text(result["note"])
 
 
 @click.command()

@@ -167,6 +167,7 @@ def _peer_config(options: Mapping[str, Any], settings: Settings, data: Path) -> 
         tls=files_of(settings.tls_cert, settings.tls_key),
         allow_plain_http=settings.allow_plain_http,
         bounds=Bounds(**{f.name: getattr(settings, f.name) for f in dataclasses.fields(Bounds)}),
+        write_concern=settings.write_concern,
         allowed_hosts=settings.allowed_hosts,
         allowed_origins=settings.allowed_origins,
         idle_exit_s=settings.idle_exit_minutes * 60.0 if options["background"] else None,

@@ -117,6 +117,7 @@ def _print_status(s: dict[str, Any]) -> None:
         ("mesh", f"{s['mesh_id']}  {_members(s)}"),
         ("state", s["state"] + "".join(f"\n          {p}" for p in s.get("problems", []))),
         ("nats", s.get("nats", "down")),
+        *([("durable", f"on {output.counted(s['write_concern'], 'peer')}")] if "write_concern" in s else []),
         ("memories", f"{s['cells']}" + _unsearchable(s)),
         ("beacons", f"{s['beacons']} of {output.counted(s['agents'], 'agent')}"),
         *(

@@ -75,6 +75,13 @@ def judge_mesh(peer: SeenPeer) -> Iterator[Finding]:
             f"{len(silent)} of {len(members)} members are silent: {names}.",
             "Start them, or leave them: what they miss they get when they are back.",
         )
+    concern = status.get("write_concern", 1)  # absent in older peers
+    if concern > status["peers_up"]:
+        yield warning(
+            f"Stores should be on {concern} peers and {status['peers_up']} can be reached: what is stored now is on "
+            "fewer until more are back, and its answers say so.",
+            "Start the peers that are away, or set HYPHAE_WRITE_CONCERN.",
+        )
     for member in members:
         behind = member.get("missing_events", 0)
         if behind > BEHIND_EVENTS:

@@ -35,6 +35,10 @@ class Cluster(Protocol):
         """Return where agents reach this peer."""
         ...
 
+    async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
+        """Return how many members hold an event durably, once it is `wanted` or the time is up."""
+        ...
+
     def caught_up_since(self, monotonic_ms: int) -> bool:
         """Tell whether all that every other member held at that moment is held here."""
         ...
@@ -54,6 +58,9 @@ class PeerContext:
         note_damage: told what a verification of the whole log found.
         stop: ends the process, cleanly.
         bounds: what this peer admits.
+        write_concern: members that must hold a store durably; 0 to decide by how many there are.
+        member_count: how many members the mesh has, this peer included.
+        count_wait: told, of each store that waited for other members, the seconds and whether it fell short.
     """
 
     peer: PeerId
@@ -79,6 +86,9 @@ class PeerContext:
     renewals_checked_ms: dict[bytes, int] = field(default_factory=dict)
     readers: ReaderMemory = field(default_factory=ReaderMemory)
     bounds: Bounds = field(default_factory=Bounds)
+    write_concern: int = 0
+    member_count: Callable[[], int] = lambda: 1
+    count_wait: Callable[[float, bool], None] = lambda _seconds, _short: None
 
     @property
     def now_ms(self) -> int:

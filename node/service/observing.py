@@ -17,6 +17,7 @@ from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
 from node.service.full_cells import full_cell
 from node.service.views import load_cells
+from node.service.write_concern import concern_of
 from node.sqlite_log import Logged, read_logged
 from proto.errors import Corrupted, ProtocolError
 from proto.ids import format_base32, format_uuid
@@ -67,6 +68,7 @@ class ObservingOperations:
             "nats": "off" if cluster is None else ("up" if cluster["connected"] else "down"),
             "peers_up": 1 if cluster is None else cluster["peers_up"],
             **counts,
+            "write_concern": concern_of(context.write_concern, context.member_count()),
             "space": context.embedder.space,
             "uptime_s": (context.now_us() - context.started_us) // 1_000_000,
             "disk_free_bytes": free_bytes(context.data_dir),

@@ -15,6 +15,7 @@ from node.retrieval import Found
 from node.service import notes
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
+from node.service.own_stores import STALE, are_here
 from node.service.views import cell_object, fitting_cell, load_cells, within_budget
 from proto import limits
 from proto.errors import Invalid, NotFound
@@ -42,13 +43,14 @@ class RecallOperations:
         p, args, context = call.principal, call.args, self._context
         p.require("read")
         show = _show_cells if args.get("include_content", False) else _show_ids
+        is_here = await are_here(context, call)
         named = await named_cell(self._context, call)
         if named is not None:
             return await self._whole(call, named)
         wanted = search_filter(p, args, layer, context.now_ms)
         k, mode = args.get("k", DEFAULT_K), args.get("mode", "hybrid")
         shown = await context.retrieval.search(p.tenant, args["query"], wanted, k, mode, show)
-        return self._result(call, layer, shown)
+        return self._result(call, layer, shown, stale=not is_here)
 
     async def _whole(self, call: Call, cell_no: int) -> Mapping[str, Any]:
         """Return one memory, as much of its content as the budget holds."""
@@ -64,14 +66,18 @@ class RecallOperations:
             out["note"] = notes.BEYOND_ALL if beyond_all else notes.BEYOND
         return out
 
-    def _result(self, call: Call, layer: int, shown: list[dict[str, Any]]) -> Mapping[str, Any]:
+    def _result(
+        self, call: Call, layer: int, shown: list[dict[str, Any]], *, stale: bool
+    ) -> Mapping[str, Any]:
         kept = within_budget(shown, call.args.get("max_bytes", limits.RESULT_BYTES))
         cut = len(shown) - len(kept)
         out: dict[str, Any] = {"results": kept}
         if cut:
             out["cut"] = cut
+        if stale:
+            out["stale"] = True
         unknown = notes.UNKNOWN_ID if shown and _is_whole_id(call.args["query"]) else None
-        note = notes.joined(unknown, notes.of_search(call.args, layer, shown, cut))
+        note = notes.joined(STALE if stale else None, unknown, notes.of_search(call.args, layer, shown, cut))
         if note:
             out["note"] = note
         return out

@@ -19,12 +19,15 @@ from node.replica import Draft
 from node.service.authorization import own_session, resolve_project, visible_cell
 from node.service.context import Call, PeerContext
 from node.service.views import DEFAULT_SALIENCE, load_cells
+from node.service.write_concern import WriteConcern
+from node.sqlite_log import Logged, position_of
 from node.writer import RETRY_MS
 from proto.codec import encode
 from proto.errors import Conflict, Corrupted, Forbidden, HyphaeError, Invalid, Unavailable
 from proto.ids import CellId, cell_id, digest, format_uuid
 from proto.payloads import PRIVATE, CellStored, Vector, WireFrontier
 from proto.scoring import quantise
+from proto.streams import Position
 
 NOTHING = "Nothing was stored. "
 
@@ -34,12 +37,12 @@ class _Checked:
     """A store that may be executed: all of the cell but its vector.
 
     Args:
-        existing: the cell is stored already, by an earlier call with the same key.
+        stored_at: where an earlier call with the same key has stored it; None if none has.
     """
 
     cell: CellId
     fields: dict[str, Any]
-    existing: bool
+    stored_at: Position | None
 
     @property
     def request_digest(self) -> bytes:
@@ -51,19 +54,21 @@ class StoreOperations:
 
     def __init__(self, context: PeerContext) -> None:
         self._context = context
+        self._concern = WriteConcern(context, context.count_wait)
 
     async def store(self, call: Call) -> Mapping[str, Any]:
         """Store one cell.  See `mcp_gateway.tools`."""
         call.principal.require("write", NOTHING)
         self._require_room()
         checked = await self._context.pool.read(lambda db: self._check(db, call, call.args))
-        if checked.existing:
-            return {"node_id": format_uuid(checked.cell)}
-        embedding = await self._context.embedder.store(checked.fields["content"])
-        (refused,) = await self._append(call.principal, [checked], [embedding])
-        if refused is not None:
-            raise refused
-        return {"node_id": format_uuid(checked.cell)}
+        stored: Position | HyphaeError | None = checked.stored_at
+        if stored is None:
+            embedding = await self._context.embedder.store(checked.fields["content"])
+            (stored,) = await self._append(call.principal, [checked], [embedding])
+        if isinstance(stored, HyphaeError):
+            raise stored
+        shortfall = await self._concern.shortfall([stored], call.request.deadline_ms)
+        return {"node_id": format_uuid(checked.cell), **shortfall}
 
     async def store_bulk(self, call: Call) -> Mapping[str, Any]:
         """Store up to 256 cells; each succeeds or fails by itself."""
@@ -71,6 +76,7 @@ class StoreOperations:
         self._require_room()
         results: list[dict[str, Any]] = [{} for _ in call.args["cells"]]
         ready: dict[CellId, tuple[list[int], _Checked]] = {}
+        stored: list[Position] = []
 
         def check_all(db: apsw.Connection) -> None:
             for i, raw in enumerate(call.args["cells"]):
@@ -83,18 +89,22 @@ class StoreOperations:
                 held = ready.get(checked.cell)
                 if held is not None and held[1].fields != checked.fields:
                     results[i] = _failure(_conflict())
-                elif not checked.existing:
+                elif checked.stored_at is not None:
+                    stored.append(checked.stored_at)
+                else:
                     ready.setdefault(checked.cell, ([], checked))[0].append(i)
 
         await self._context.pool.read(check_all)
         order = list(ready.values())
         embeddings = await self._context.embedder.bulk([c.fields["content"] for _, c in order])
-        refusals = await self._append(call.principal, [c for _, c in order], embeddings) if order else []
-        for (places, _), refused in zip(order, refusals, strict=True):
-            if refused is not None:
-                for i in places:
-                    results[i] = _failure(refused)
-        return {"results": results}
+        outcomes = await self._append(call.principal, [c for _, c in order], embeddings) if order else []
+        for (places, _), outcome in zip(order, outcomes, strict=True):
+            if isinstance(outcome, Position):
+                stored.append(outcome)
+                continue
+            for i in places:
+                results[i] = _failure(outcome)
+        return {"results": results, **await self._concern.shortfall(stored, call.request.deadline_ms)}
 
     def _require_room(self) -> None:
         """Refuse below the watermark, while reading, erasing and the small events of readers still have room.
@@ -146,8 +156,8 @@ class StoreOperations:
         fields["request_digest"] = digest("store", encode({k: v for k, v in fields.items() if k != "cell"}))[
             :16
         ]
-        existing = key is not None and self._is_stored(db, cell, fields["request_digest"])
-        return _Checked(cell, fields, existing)
+        stored_at = None if key is None else self._stored_at(db, cell, fields["request_digest"])
+        return _Checked(cell, fields, stored_at)
 
     def _superseded(self, db: apsw.Connection, p: Principal, text: str | None, project: str) -> bytes | None:
         if text is None:
@@ -174,30 +184,35 @@ class StoreOperations:
                 )
         return cell
 
-    def _is_stored(self, db: apsw.Connection, cell: CellId, request_digest: bytes) -> bool:
-        cell_no = database.value(db, "SELECT cell_no FROM cells WHERE cell=?", cell)
-        if cell_no is None:
-            return False
+    def _stored_at(self, db: apsw.Connection, cell: CellId, request_digest: bytes) -> Position | None:
+        found = database.row(db, "SELECT cell_no, local FROM cells WHERE cell=?", cell)
+        if found is None:
+            return None
+        cell_no, local = int(found[0]), int(found[1])
         held = load_cells(db, [cell_no]).get(cell_no)
         if held is not None and held.payload.request_digest != request_digest:
             raise _conflict()
-        return True  # also where its event is damaged: it was stored
+        return position_of(db, local)  # also where its event is damaged: it was stored
 
     async def _append(
         self, p: Principal, cells: Sequence[_Checked], embeddings: Sequence[Embedding]
-    ) -> list[HyphaeError | None]:
-        """Append cells together; return per cell why it was kept out, or None when it is stored."""
+    ) -> list[Position | HyphaeError]:
+        """Append cells together; return per cell where it is stored, or why it was kept out."""
         drafts = [self._draft(p, c, e) for c, e in zip(cells, embeddings, strict=True)]
         outcomes = await self._context.writer.append(drafts)
-        return [o if isinstance(o, HyphaeError) and not isinstance(o, _Stored) else None for o in outcomes]
+        return [
+            o.event.header.position if isinstance(o, Logged) else o.position if isinstance(o, _Stored) else o
+            for o in outcomes
+        ]
 
     def _draft(self, p: Principal, checked: _Checked, embedding: Embedding) -> Draft:
         """Return the event of a cell, which is kept out if a call beside this one has stored it meanwhile."""
         payload = _payload(checked, embedding, self._context.embedder.space)
 
         def build(_frontier: WireFrontier) -> CellStored:
-            if self._is_stored(self._context.writer.replica.db, checked.cell, checked.request_digest):
-                raise _Stored("it is stored already")
+            held = self._stored_at(self._context.writer.replica.db, checked.cell, checked.request_digest)
+            if held is not None:
+                raise _Stored(held)
             return payload
 
         return Draft(p.tenant, p.agent_id, build)
@@ -205,6 +220,10 @@ class StoreOperations:
 
 class _Stored(HyphaeError):
     """The same call has stored this cell already: what is wanted holds."""
+
+    def __init__(self, position: Position) -> None:
+        super().__init__("it is stored already")
+        self.position = position
 
 
 def _payload(checked: _Checked, embedding: Embedding, space: str) -> CellStored:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from node.maintenance import rebuild
+from tests.benchmarks.concern import measure_concern
 from tests.benchmarks.matching import matching_ms
 from tests.benchmarks.peer_process import Agent, Mesh, mesh
 from tests.benchmarks.raw import RawLimits
@@ -26,6 +27,7 @@ BEACONS = 100
 HTTP_OVERHEAD_MS = 1.0
 STDIO_OVERHEAD_MS = 1.5
 GATEWAY_MB = 60
+CONCERN_RATIO = 2.0
 RAW_EVERY = 5  # every fifth request of a bulk is embedded raw too, just before
 
 
@@ -272,10 +274,26 @@ def overhead(figures: list[Figure]) -> None:
     )
 
 
+def concern(figures: list[Figure]) -> None:
+    """Measure what waiting for a second member adds to a store."""
+    found = measure_concern()
+    figures.append(
+        Figure(
+            "store with w = 2 against w = 1, p50",
+            f"{found.ratio:.2f} x",
+            f"<= {CONCERN_RATIO:g} x",
+            found.ratio <= CONCERN_RATIO,
+            f"three peers; {found.two:.2f} ms against {found.alone:.2f} ms; p99 {found.two_p99:.1f} ms,"
+            f" {found.short} fell short",
+        )
+    )
+
+
 ALL = {
     "matching": matching,
     "gateway": gateway,
     "overhead": overhead,
+    "concern": concern,
     "delivery": delivery,
     "single": single_peer,
 }

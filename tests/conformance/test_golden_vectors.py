@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from mesh.digests import (
+    decode_ack,
     decode_digest,
     decode_live,
     decode_pull,
+    encode_ack,
     encode_digest,
     encode_live,
     encode_pull,
@@ -95,13 +97,14 @@ def test_a_reply_is_read_and_written_as_ever(case: dict[str, Any]) -> None:
 BETWEEN_PEERS: dict[str, tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = {
     "digest": (decode_digest, encode_digest),
     "live": (decode_live, encode_live),
+    "ack": (decode_ack, encode_ack),
     "pull": (decode_pull, encode_pull),
     "reply": (decode_pull, encode_pull),
     "busy": (decode_pull, encode_pull),
 }
 
 
-@pytest.mark.parametrize("case", cases("between_peers"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("between_peers") + cases("acks"), ids=lambda case: case["name"])
 def test_a_message_between_peers_is_read_and_written_as_ever(case: dict[str, Any]) -> None:
     decode, encode_again = BETWEEN_PEERS[case["name"]]
     message = decode(bytes.fromhex(case["hex"]))

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from mesh.digests import (
+    Ack,
     Digest,
     Live,
     PullReply,
     PullRequest,
     Sender,
     Vitals,
+    encode_ack,
     encode_digest,
     encode_live,
     encode_pull,
@@ -259,6 +261,11 @@ def peer_cases() -> list[dict[str, Any]]:
     ]
 
 
+def ack_cases() -> list[dict[str, Any]]:
+    ack = Ack(ASKED, {STREAM: Head(4, chain()[3].hash), EARLIER: Head(41, octets(7, 32))})
+    return [case("ack", encode_ack(ack), ack)]
+
+
 def derived_cases() -> list[dict[str, Any]]:
     tenant = tenant_id(MESH, "default")
     agent = agent_id(tenant, "editor")
@@ -287,6 +294,7 @@ FILES: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "requests": request_cases,
     "replies": reply_cases,
     "between_peers": peer_cases,
+    "acks": ack_cases,
     "derived": derived_cases,
 }
 

@@ -10,15 +10,18 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mesh.digests import (
+    Ack,
     Digest,
     Live,
     PullReply,
     PullRequest,
     Sender,
     Vitals,
+    decode_ack,
     decode_digest,
     decode_live,
     decode_pull,
+    encode_ack,
     encode_digest,
     encode_live,
     encode_pull,
@@ -221,6 +224,7 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "reply": decode_reply,
     "digest": decode_digest,
     "live": decode_live,
+    "ack": decode_ack,
     "pull": decode_pull,
     **{f"payload {kind}": lambda data, kind=kind: decode_payload(kind, data) for kind in MODELS},  # type: ignore[misc]
 }
@@ -254,6 +258,12 @@ SPECIMENS: dict[str, bytes] = {
         Live(
             Sender(PeerId(bytes(16)), bytes(8)),
             (Segment(StreamId(PeerId(bytes(16)), 0, 0, bytes(8)), 1, NO_HASH, ((b"h", bytes(16), b"p"),)),),
+        )
+    ),
+    "ack": encode_ack(
+        Ack(
+            Sender(PeerId(bytes(16)), bytes(8)),
+            {StreamId(PeerId(bytes(16)), 0, 0, bytes(8)): Head(1, NO_HASH)},
         )
     ),
     "pull": encode_pull(

@@ -5,17 +5,19 @@ A checker that never failed proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from mesh.confirmations import Confirmations
 from mesh.contacts import Contact, Contacts
-from mesh.digests import Digest
-from mesh.effects import Effect
+from mesh.digests import Ack, Digest, Sender, decode_live, encode_ack
+from mesh.effects import Channel, Effect, Publish
 from mesh.engine import Engine
 from mesh.live_feed import Intake, Sorted
 from mesh.ports import Segment
-from mesh.segments import last_of
+from mesh.segments import head_of, last_of
 from proto.events import Event
+from proto.ids import PeerId
 from proto.streams import StreamId
 from tests.simulation.process import Process
 from tests.support.memory_log import MemoryLog
@@ -94,10 +96,60 @@ class _DeafToPulls(Engine):
         return []
 
 
+class _HastyAcks(Engine):
+    """Confirms live events when they arrive, not when they are durable."""
+
+    def receive_live(self, data: bytes, now: int) -> list[Effect]:
+        live = decode_live(data)
+        ack = Ack(self.me, {segment.stream: head_of(segment) for segment in live.segments})
+        hasty = Publish(Channel.ACK, encode_ack(ack), peer=live.sender.peer)
+        return [*super().receive_live(data, now), hasty]
+
+
+class _CountsProcesses(Confirmations):
+    """A peer that was started again, or runs twice, counts once per process."""
+
+    def __init__(self, *args, **named) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*args, **named)
+        self._by_process: dict[Sender, dict[StreamId, int]] = {}
+
+    def _note(self, sender: Sender, stream: StreamId, sequence: int) -> bool:
+        self._by_process.setdefault(sender, {})[stream] = sequence
+        return True
+
+    def count(self, stream: StreamId, sequence: int, members: Collection[PeerId]) -> int:
+        return 1 + sum(held.get(stream, 0) >= sequence for held in self._by_process.values())
+
+
+class _TrustsReturners(Confirmations):
+    """What a peer once held counts for ever, whatever has become of its disk."""
+
+    def heard(self, contact: Contact, now: int) -> None:
+        holder = self._holders.get(contact.sender.peer)
+        if holder is not None:
+            holder.boot = contact.sender.boot
+        super().heard(contact, now)
+
+
+class _CountingEngine(Engine):
+    def __init__(self, *args, **named) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*args, **named)
+        self._confirmations = _CountsProcesses(self.me, self._heads, self._contacts)
+
+
+class _TrustingEngine(Engine):
+    def __init__(self, *args, **named) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(*args, **named)
+        self._confirmations = _TrustsReturners(self.me, self._heads, self._contacts)
+
+
 BUGS: dict[str, Bug] = {
     "gap guessed": Bug(log_class=_GuessingLog, engine_class=_GuessingEngine),
     "no epoch": Bug(log_class=_OneStreamForEver),
     "publish before fsync": Bug(process_class=_HastyProcess),
     "caught up on arrival": Bug(engine_class=_OptimisticEngine),
     "pulls unanswered": Bug(engine_class=_DeafToPulls),
+    "ack before fsync": Bug(engine_class=_HastyAcks),
+    "peer counted twice": Bug(engine_class=_CountingEngine),
+    "wiped peer counted": Bug(engine_class=_TrustingEngine),
 }

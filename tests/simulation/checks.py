@@ -6,6 +6,7 @@ caught up.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from mesh.digests import decode_live, decode_pull
@@ -19,6 +20,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import World
 
 FINDINGS_MAX = 20
+LOOKED_BACK = 1  # events before the head whose claims are checked
 
 
 class Checks:
@@ -27,6 +29,7 @@ class Checks:
     def __init__(self) -> None:
         self.findings: list[str] = []
         self.acknowledged_count = 0
+        self.claims: Counter[int] = Counter()  # answers looked at, by 1, 2 or more peers
         self._witness: dict[Position, bytes] = {}  # every event that was ever durable anywhere
         self._looked: dict[tuple[int, StreamId], Head] = {}  # how far each process's log was looked through
         self._acknowledged: dict[Position, bytes] = {}
@@ -58,7 +61,7 @@ class Checks:
 
     def anytime_sent(self, source: Process, publish: Publish) -> None:
         """G1: nothing leaves a process before it is durable there."""
-        if publish.channel is Channel.DIGEST:
+        if publish.channel in (Channel.DIGEST, Channel.ACK):
             return
         if publish.channel is Channel.LIVE:
             segments = decode_live(publish.data).segments
@@ -94,6 +97,26 @@ class Checks:
                 held = process.site.heads()
                 if not any(_covers(held, other.heads_at(then)) for other in world.of_peer(peer)):
                     self.find(f"G6: process {process.number} claims to have caught up and has not")
+
+    def anytime_durable_on_is_true(self, process: Process) -> None:
+        """G1: as many members hold an event as the engine says, on disks that were not replaced since.
+
+        A replaced disk counts until a digest of the process on it has come: before that nobody can know.
+        """
+        disks = [(p, p.site.heads()) for p in process.world.processes]
+        for stream, head in process.site.heads().items():
+            for sequence in range(max(1, head.sequence - LOOKED_BACK), head.sequence + 1):
+                claimed = process.engine.durable_on(stream, sequence)
+                self.claims[min(claimed, 3)] += 1
+                holding = {p.site.peer for p, heads in disks if _holds(heads, stream, sequence)}
+                if claimed > len(holding):
+                    unheard = (p for p, _ in disks if not (p.up and p.engine.me in process.heard))
+                    holding |= {p.site.peer for p in unheard if p.has_held(stream, sequence)}
+                if claimed > len(holding):
+                    self.find(
+                        f"G1: process {process.number} says that event {sequence} is durable on {claimed}"
+                        f" peers; it is on {len(holding)}"
+                    )
 
     def anytime_tick_did_what_was_due(self, process: Process) -> None:
         """G12: after a tick the next deadline lies ahead, or a peer would spin."""
@@ -144,6 +167,10 @@ class Checks:
                 if self._witness.setdefault(position, event.hash) != event.hash:
                     self.find(f"G10: process {process.number} holds another event at {position.sequence}")
                 previous, sequence = event.hash, position.sequence
+
+
+def _holds(heads: dict[StreamId, Head], stream: StreamId, sequence: int) -> bool:
+    return stream in heads and heads[stream].sequence >= sequence
 
 
 def _covers(held: dict[StreamId, Head], wanted: dict[StreamId, Head]) -> bool:

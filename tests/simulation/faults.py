@@ -39,6 +39,8 @@ class Nemesis:
     def _probe(self) -> None:
         if self._world.now < self._world.settings.duration_ms:
             self._world.checks.anytime_caught_up_is_true(self._world)
+            for process in self._world.running():
+                self._world.checks.anytime_durable_on_is_true(process)
             self._world.at(150, self._probe)
 
     def _strike(self) -> None:

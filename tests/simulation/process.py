@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from mesh.digests import Vitals
-from mesh.effects import Apply, Channel, Effect, Fork, Publish, Serve
+from mesh.digests import Sender, Vitals, decode_digest
+from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
 from mesh.engine import Engine
 from mesh.ports import Head
 from mesh.serving import Page
@@ -41,6 +41,7 @@ class Process:
         self.engine: Engine
         self.offset = 0  # its clock has another origin in each life
         self.backup: Any = None
+        self.heard: set[Sender] = set()  # processes whose digests have come, in this life
         self._life = 0
         self._commit_due = False
         self._due: int | None = None
@@ -53,7 +54,7 @@ class Process:
         """Begin a process life."""
         rng = self.world.rng
         self.up, self._life = True, self._life + 1
-        self._commit_due, self._due, self._applies = False, None, []
+        self._commit_due, self._due, self._applies, self.heard = False, None, [], set()
         self.offset = rng.randrange(10**6)
         self.site.start(rng.getrandbits(64))
         self.engine = self.engine_class(
@@ -89,6 +90,10 @@ class Process:
     def note_heads(self) -> None:
         """Remember what is durable now, for the checks."""
         self._history.append((self.world.now, self.site.heads()))
+
+    def has_held(self, stream: StreamId, sequence: int) -> bool:
+        """Tell whether an event was ever durable here."""
+        return any(stream in heads and heads[stream].sequence >= sequence for _, heads in self._history)
 
     def heads_at(self, moment: float) -> dict[StreamId, Head]:
         """Return what was durable here at a moment."""
@@ -127,9 +132,14 @@ class Process:
         receive = {
             Channel.LIVE: self.engine.receive_live,
             Channel.DIGEST: self.engine.receive_digest,
+            Channel.ACK: self.engine.receive_ack,
             Channel.PULL: self.engine.receive_pull,
         }[publish.channel]
+        if publish.channel is Channel.DIGEST:
+            self.heard.add(decode_digest(publish.data).sender)
         self._do(receive(publish.data, self.clock()))
+        if publish.channel is Channel.ACK:
+            self.world.checks.anytime_durable_on_is_true(self)
 
     # -- effects
 
@@ -146,6 +156,8 @@ class Process:
                     self._later(self.world.rng.uniform(1, 10), self._serve, page)
                 case Fork():
                     self.world.checks.anytime_fork(self, effect)
+                case Confirmed():
+                    pass  # nobody waits; the checks ask at moments of their own
         self._set_timer()
 
     def _publish(self, publish: Publish) -> None:

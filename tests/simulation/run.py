@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 from mesh.engine_config import EngineConfig
@@ -33,6 +34,7 @@ class Outcome:
     events: int
     messages: int
     pages: int
+    claims: Counter[int]
 
     def replay(self, bug: str) -> str:
         """Return the command that runs this history again."""
@@ -76,7 +78,7 @@ def simulate(seed: int, settings: Settings | None = None, bug: Bug | None = None
     world.run_until(world.now + 3_500)
     checks.finally_everybody_knows_that_it_caught_up(world, converged)
     pages = sum(process.engine.counters["pages"] for process in world.processes)
-    return Outcome(seed, checks.findings, checks.acknowledged_count, world.messages, pages)
+    return Outcome(seed, checks.findings, checks.acknowledged_count, world.messages, pages, checks.claims)
 
 
 def main(arguments: list[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,19 @@ def test_a_planted_bug_is_found(name: str) -> None:
         ("publish before fsync", "G1"),
         ("caught up on arrival", "G6"),
         ("pulls unanswered", "G3"),
+        ("ack before fsync", "G1"),
+        ("peer counted twice", "G1"),
+        ("wiped peer counted", "G1"),
     ],
 )
 def test_a_planted_bug_is_found_by_the_check_it_breaks(name: str, guarantee: str) -> None:
     findings = [f for seed in range(SEEDS_TO_CATCH) for f in simulate(seed, bug=BUGS[name]).findings]
     assert any(finding.startswith(f"{guarantee}:") for finding in findings)
+
+
+def test_events_are_often_known_to_be_durable_on_several_peers_and_often_not() -> None:
+    claims = sum((simulate(seed).claims for seed in range(SEEDS_TO_CATCH)), Counter[int]())
+    assert min(claims[members] for members in (1, 2, 3)) > 100, claims
 
 
 def test_without_faults_almost_everything_arrives_live() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mesh.effects import Channel, Publish
+from mesh.effects import Publish
 from mesh.engine_config import EngineConfig
 from proto.ids import PeerId
 
@@ -108,7 +108,7 @@ class World:
         """Carry a message to everybody who listens to its subject."""
         self.checks.anytime_sent(source, publish)
         for target in self.processes:
-            if target is source or (publish.channel is Channel.PULL and target.site.peer != publish.peer):
+            if target is source or (publish.peer is not None and target.site.peer != publish.peer):
                 continue
             if self._arrives(source, target):
                 self._carry(source, target, publish)

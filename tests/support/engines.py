@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from mesh.digests import Digest, PullReply, PullRequest, Vitals, decode_digest, decode_live, decode_pull
-from mesh.effects import Apply, Channel, Effect, Fork, Publish, Serve
+from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
 from mesh.engine import Engine
 from mesh.engine_config import EngineConfig
 from proto.ids import PeerId
@@ -73,7 +73,7 @@ class Node:
                 while (read := page.next_read()) is not None:
                     page.add(self.log.disk.read(*read))
                 self.do(self.engine.served(page))
-            case Fork():
+            case Fork() | Confirmed():
                 pass
 
     def sent(self, channel: Channel) -> list[Publish]:
@@ -142,7 +142,7 @@ class Bench:
     def carry(self, source: Node, publish: Publish) -> None:
         """Hand a message to everybody it is for and not lost to."""
         for target in self.nodes:
-            if target is source or (publish.channel is Channel.PULL and target.peer != publish.peer):
+            if target is source or (publish.peer is not None and target.peer != publish.peer):
                 continue
             if not self.lost(source, target, publish):
                 self.deliver(target, publish)
@@ -151,6 +151,7 @@ class Bench:
         receive = {
             Channel.LIVE: target.engine.receive_live,
             Channel.DIGEST: target.engine.receive_digest,
+            Channel.ACK: target.engine.receive_ack,
             Channel.PULL: target.engine.receive_pull,
         }[publish.channel]
         target.do(receive(publish.data, self.now))

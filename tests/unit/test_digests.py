@@ -9,15 +9,18 @@ import pytest
 from mesh.digests import (
     HEADS_MAX,
     POSITIONS_MAX,
+    Ack,
     Digest,
     Live,
     PullReply,
     PullRequest,
     Sender,
     Vitals,
+    decode_ack,
     decode_digest,
     decode_live,
     decode_pull,
+    encode_ack,
     encode_digest,
     encode_live,
     encode_pull,
@@ -51,6 +54,7 @@ def many_heads(count: int) -> dict[StreamId, Head]:
 def test_every_message_comes_back_as_it_went() -> None:
     assert decode_digest(encode_digest(DIGEST)) == DIGEST
     assert decode_live(encode_live(LIVE)) == LIVE
+    assert decode_ack(encode_ack(Ack(ME, HEADS))) == Ack(ME, HEADS)
     assert decode_pull(encode_pull(REQUEST)) == REQUEST
     assert decode_pull(encode_pull(REPLY)) == REPLY
     assert decode_pull(encode_pull(PullReply(b"pull-id!", busy=True))) == PullReply(

@@ -220,6 +220,47 @@ def test_a_peer_that_cannot_say_how_it_is_says_that_it_is_out_of_service() -> No
     run(2, case)
 
 
+def test_who_waits_for_others_to_hold_an_event_is_told_when_they_do() -> None:
+    async def case(mesh: Mesh) -> None:
+        one = mesh.members[0]
+        await until(lambda: len(one.replicator.peers()) == 2, "both were heard")
+        for _ in range(3):
+            one.append()
+            at, last = one.log.stream, one.log.heads()[one.log.stream].sequence
+            assert await one.replicator.durable_on(at, last, 3, 10.0) == 3
+        assert await one.replicator.durable_on(at, last + 1, 1, 0.0) == 0
+
+    run(3, case)
+
+
+def test_who_waits_in_vain_learns_how_many_hold_it_and_a_later_answer_is_better() -> None:
+    async def case(mesh: Mesh) -> None:
+        one, two = mesh.members
+        await until(lambda: bool(one.replicator.peers()), "it was heard")
+        two.log.failing = True
+        one.append()
+        at, last = one.log.stream, one.log.heads()[one.log.stream].sequence
+        assert await one.replicator.durable_on(at, last, 2, 0.05) == 1
+        two.log.failing = False
+        assert await one.replicator.durable_on(at, last, 2, 10.0) == 2
+
+    run(2, case)
+
+
+def test_a_wait_that_is_cancelled_leaves_nothing_behind() -> None:
+    async def case(mesh: Mesh) -> None:
+        one = mesh.members[0]
+        one.append()
+        at, last = one.log.stream, one.log.heads()[one.log.stream].sequence
+        waiting = asyncio.create_task(one.replicator.durable_on(at, last, 9, 60.0))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        assert waiting.cancelled()
+
+    run(1, case)
+
+
 def test_a_peer_that_stopped_is_silent_after_a_while() -> None:
     async def case(mesh: Mesh) -> None:
         one, two = mesh.members
@@ -235,7 +276,7 @@ def test_members_know_when_they_have_caught_up_with_all() -> None:
         mesh.members[0].append()
         await until(mesh.alike, "all logs are alike")
         reader = mesh.members[1].replicator
-        moment = max(p.caught_up_at or 0 for p in reader.peers()) + 1
+        moment = max((p.caught_up_at or 0 for p in reader.peers()), default=0) + 1
         await until(lambda: reader.caught_up_with_all(moment), "it has caught up")
 
     run(3, case)

@@ -13,7 +13,7 @@ from mcp_gateway.peer_door import PeerDoor
 from mcp_gateway.written_pages import WrittenPages
 from mesh.ports import Requester
 from proto.errors import Unauthenticated, Unavailable
-from proto.messages import KeyCredential
+from proto.messages import OWN_STORES, KeyCredential
 from tests.support.recording_requester import KEY, OTHER_KEY, UNKNOWN_KEY, RecordingRequester
 
 MARK = b"12345678"
@@ -63,6 +63,25 @@ def test_a_drain_names_the_last_page_that_was_written_to_its_reader() -> None:
         await site.ask("drain_inbox", session_id="A-B")
         await site.ask("close_session", session_id="AB")
         assert [request.wrote for request in site.peer.requests] == ["", "p1", "p2", "p2"]
+
+    asyncio.run(run())
+
+
+def test_a_search_names_the_memories_that_this_process_stored_last_and_nothing_else_does() -> None:
+    async def run() -> None:
+        site = Site()
+        stored = [
+            (await site.ask("store", content=f"c{n}", cell_type="Fact", idempotency_key=f"k{n}")).result[
+                "node_id"
+            ]
+            for n in range(OWN_STORES + 2)
+        ]
+        for method in ("recall", "query", "list_beacons", "drain_inbox"):
+            await site.ask(method, query="x")
+        named = [request.wrote for request in site.peer.requests[len(stored) :]]
+        last = ",".join(stored[-OWN_STORES:])
+        assert named == [last, last, None, ""]
+        assert {request.wrote for request in site.peer.requests[: len(stored)]} == {None}
 
     asyncio.run(run())
 

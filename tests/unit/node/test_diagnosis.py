@@ -323,6 +323,10 @@ class TestThePeers:
         assert "clock of b is 7.5 s behind" in self.mesh({"clock_off_ms": -7_500})[0]
         assert "does not reach NATS" in self.mesh({}, nats="down")[0]
 
+    def test_fewer_peers_than_stores_should_be_on_is_told(self) -> None:
+        assert self.mesh({}, write_concern=2, peers_up=2) == []
+        assert "on 2 peers and 1 can be reached" in self.mesh({}, write_concern=2, peers_up=1)[0]
+
 
 class TestTheKey:
     def test_none_is_well_for_a_local_peer_and_a_problem_for_a_distant_one(self, tmp_path: Path) -> None:
