@@ -88,8 +88,8 @@ def permissions_of_peer(peer: PeerId) -> dict[str, object]:
     me = format_base32(peer)
     own = [f"hyphae.*.ev.*.{me}", f"hyphae.*.dg.{me}", f"hyphae.*.echo.{me}.*"]
     asking = ["hyphae.*.pull.*", "hyphae.*.rpc.*", "hyphae.*.ack.*"]
-    heard = ["hyphae.*.ev.*.*", "hyphae.*.dg.*", "hyphae.*.ack.*"]
-    asked = [f"hyphae.*.pull.{me}", f"hyphae.*.rpc.{me}"]
+    heard = ["hyphae.*.ev.*.*", "hyphae.*.dg.*"]
+    asked = [f"hyphae.*.pull.{me}", f"hyphae.*.rpc.{me}", f"hyphae.*.ack.{me}"]
     return {
         "publish": {"allow": [*own, *asking, f"{PEER_REPLIES}.>", f"{GATEWAY_REPLIES}.>"]},
         "subscribe": {"allow": [*heard, *asked, f"hyphae.*.echo.{me}.*", f"{peer_reply_prefix(peer)}.>"]},

@@ -154,13 +154,14 @@ def test_a_peer_that_claims_to_be_another_never_comes_up() -> None:
     _play(scene)
 
 
-@pytest.mark.parametrize("whose", ["pull", "rpc", "replies", "everything"])
+@pytest.mark.parametrize("whose", ["pull", "rpc", "ack", "replies", "everything"])
 def test_a_peer_cannot_listen_to_what_is_asked_of_another_or_answered_to_it(whose: str) -> None:
     async def scene(stage: Stage) -> None:
         victim = stage.who["peer-1"].peer
         subject = {
             "pull": stage.subjects.pull(victim),
             "rpc": stage.subjects.requests(victim),
+            "ack": stage.subjects.acks(victim),
             "replies": f"_PEER.{format_base32(victim)}.>",
             "everything": "hyphae.>",
         }[whose]

@@ -123,6 +123,20 @@ def test_everybody_starts_after_the_preparation_and_has_a_volume_of_its_own() ->
         assert [volume.split(":")[:2] for volume in service["volumes"]] == [[name, "/data"]]
 
 
+# -- the unit
+
+
+def test_the_unit_takes_every_right_that_a_peer_does_not_need() -> None:
+    text = (DEPLOY / "hyphae.service").read_text(encoding="utf-8")
+    lines = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    assert lines["User"] == "hyphae"
+    assert lines["ProtectSystem"] == "strict"
+    assert lines["CapabilityBoundingSet"] == ""
+    assert lines["StateDirectoryMode"] == "0700"
+    for name in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "PrivateDevices", "MemoryDenyWriteExecute"):
+        assert lines[name] == "yes"
+
+
 # -- the preparation
 
 
