@@ -17,7 +17,7 @@ FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test clients check format docs up cluster down load bench sim clean
+.PHONY: help setup demo test clients check format docs up cluster down load bench sim image clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,9 @@ bench: setup ## measure the figures of docs/benchmarks.md on this machine
 
 sim: setup ## run the simulation by hand; RUNS=300 SEED=0 unless given
 	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),0) --runs $(or $(RUNS),300)
+
+image: setup ## build the container image; BASE_IMAGE=python:3.12-slim IMAGE=hyphae-mesh:local unless given
+	@BASE_IMAGE="$(BASE_IMAGE)" IMAGE="$(IMAGE)" PYTHON=$(BIN)/python deploy/build-image.sh
 
 clean: down ## remove the environment and everything generated; data in .hyphae-cluster stays
 	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/.venv-*

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mesh.nats_address import GATEWAY_REPLIES, PEER_REPLIES, gateway_echo, gateway_reply_prefix
+from mesh.nats_address import (
+    GATEWAY_REPLIES,
+    PEER_REPLIES,
+    gateway_echo,
+    gateway_reply_prefix,
+    peer_reply_prefix,
+)
+from proto.ids import PeerId, format_base32
 
 HOST: Final = "127.0.0.1"
 PEER_USER: Final = "peer"
@@ -40,7 +47,7 @@ class ServerState:
 def render_config(state: ServerState, pid_file: Path, log_file: Path) -> str:
     """Return the text of the configuration file."""
     users = [
-        {"user": user, "password": password, "permissions": _permissions(user)}
+        {"user": user, "password": password, "permissions": permissions_of(user)}
         for user, password in state.passwords.items()
     ]
     settings = {
@@ -58,7 +65,8 @@ def render_config(state: ServerState, pid_file: Path, log_file: Path) -> str:
     return json.dumps(settings, indent=1, ensure_ascii=False) + "\n"  # a superset of JSON without its \u
 
 
-def _permissions(user: str) -> dict[str, object]:
+def permissions_of(user: str) -> dict[str, object]:
+    """Return what the user shared by all peers may do, or one of gateways."""
     if user == PEER_USER:
         return {
             "publish": {"allow": ["hyphae.>", f"{PEER_REPLIES}.>", f"{GATEWAY_REPLIES}.>"]},
@@ -68,4 +76,21 @@ def _permissions(user: str) -> dict[str, object]:
     return {
         "publish": {"allow": ["hyphae.*.rpc.*", gateway_echo(prefix, "*")]},
         "subscribe": {"allow": ["hyphae.*.dg.*", f"{prefix}.>"]},
+    }
+
+
+def permissions_of_peer(peer: PeerId) -> dict[str, object]:
+    """Return what the user of this one peer may do: speak of itself under its own id only, and hear its own answers.
+
+    For servers that peers on several machines share.  It may ask and answer everybody; what it relays of others
+    comes as an answer to a pull, under the hash chain.
+    """
+    me = format_base32(peer)
+    own = [f"hyphae.*.ev.*.{me}", f"hyphae.*.dg.{me}", f"hyphae.*.echo.{me}.*"]
+    asking = ["hyphae.*.pull.*", "hyphae.*.rpc.*", "hyphae.*.ack.*"]
+    heard = ["hyphae.*.ev.*.*", "hyphae.*.dg.*"]
+    asked = [f"hyphae.*.pull.{me}", f"hyphae.*.rpc.{me}", f"hyphae.*.ack.{me}"]
+    return {
+        "publish": {"allow": [*own, *asking, f"{PEER_REPLIES}.>", f"{GATEWAY_REPLIES}.>"]},
+        "subscribe": {"allow": [*heard, *asked, f"hyphae.*.echo.{me}.*", f"{peer_reply_prefix(peer)}.>"]},
     }
