@@ -245,7 +245,10 @@ class PeerCore:
     # -- after each commit, on the writer's thread
 
     def _on_commit(self, changes: Changes, own: list[Logged]) -> None:
-        self.derived.take(changes)
+        if changes.refolded:
+            self.derived.load_again(self.replica.db)
+        else:
+            self.derived.take(changes)
         self._unsaved_cells += len(changes.cells)
         if changes.keys:
             self.keys.load(self.replica.db)
