@@ -65,6 +65,7 @@ class Engine:
         self._intake = Intake(config, self._heads)
         self._serving: dict[tuple[Sender, bytes], Page] = {}
         self._members: frozenset[PeerId] = frozenset((me,))
+        self._heard = self._members  # and who has retired
         self._number = 0
         self._digest_at: int | None = None  # None while not connected
 
@@ -75,10 +76,16 @@ class Engine:
         self._heads.load(heads)
         return []
 
-    def set_members(self, members: Iterable[PeerId]) -> list[Effect]:
-        """Take the members of the mesh; what others say is ignored.  This peer always is one."""
+    def set_members(self, members: Iterable[PeerId], retired: Iterable[PeerId] = ()) -> list[Effect]:
+        """Take the members of the mesh; what others say is ignored.  This peer always is one.
+
+        Args:
+            retired: peers that were members: nobody waits for them, and they are heard and answered, so that they
+                learn that they have retired and what was erased, and what only they hold is not lost.
+        """
         self._members = frozenset(members) | {self.me.peer}
-        self._pulls.forget(self._contacts.keep(self._members))
+        self._heard = self._members | frozenset(retired)
+        self._pulls.forget(self._contacts.keep(self._heard))
         return []
 
     def connected(self, now: int) -> list[Effect]:
@@ -234,6 +241,28 @@ class Engine:
         moments = [self._contacts.caught_up(peer) for peer in self._members - {self.me.peer}]
         return all(moment is not None and moment >= since for moment in moments)
 
+    def is_member(self, peer: PeerId) -> bool:
+        """Tell whether a peer is a member and has not retired."""
+        return peer in self._members
+
+    def lacking(self, now: int) -> frozenset[PeerId]:
+        """Return the peers of whose streams a process that is heard shows something that is missing here.
+
+        A forked stream is left out: what others hold of it is never taken.
+        """
+        forked = {stream.peer for stream in self._pulls.forked}
+        return frozenset(
+            peer
+            for contact in self._contacts
+            if not self.is_silent(contact, now)
+            for peer, state in contact.digest.states.items()
+            if peer not in forked and not self._heads.knows(peer, state)
+        )
+
+    def twins(self, now: int) -> list[Contact]:
+        """Return the other processes heard that run under this peer's id: copies of its directory."""
+        return [c for c in self._contacts if c.sender.peer == self.me.peer and not self.is_silent(c, now)]
+
     def is_silent(self, contact: Contact, now: int) -> bool:
         """Tell whether a process has not been heard for a while; routing avoids it."""
         return self._contacts.is_silent(contact.sender, now)
@@ -271,7 +300,7 @@ class Engine:
     def _is_welcome(self, sender: Sender) -> bool:
         if sender == self.me:
             return False
-        if sender.peer not in self._members:
+        if sender.peer not in self._heard:
             self.counters["strangers"] += 1
             return False
         return True

@@ -139,9 +139,9 @@ class Replicator:
 
     # -- of this peer
 
-    def set_members(self, members: Iterable[PeerId]) -> None:
-        """Take the members of the mesh.  On the loop's thread."""
-        self._do(self.engine.set_members(members))
+    def set_members(self, members: Iterable[PeerId], retired: Iterable[PeerId] = ()) -> None:
+        """Take the members of the mesh, and who has retired.  On the loop's thread."""
+        self._do(self.engine.set_members(members, retired))
 
     def publish_committed(self, segments: Sequence[Segment]) -> None:
         """Send own events, just made durable by a group commit, to everybody.  From any thread; in order."""
@@ -155,6 +155,14 @@ class Replicator:
     def caught_up_with_all(self, since_ms: int) -> bool:
         """Tell whether all that every other member held at a moment of `clock_ms` is held here."""
         return self.engine.caught_up_with_all(since_ms)
+
+    def lacking(self) -> frozenset[PeerId]:
+        """Return the peers of whose streams somebody who is heard holds more than is held here."""
+        return self.engine.lacking(self._clock_ms())
+
+    def twins(self) -> list[Vitals]:
+        """Return what other processes under this peer's own id say of themselves."""
+        return [contact.digest.vitals for contact in self.engine.twins(self._clock_ms())]
 
     def peers(self) -> list[PeerStatus]:
         """Return what is known of the other peers that were heard lately."""

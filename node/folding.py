@@ -104,6 +104,10 @@ class Folding:
         """Return the frontier of what this peer holds now."""
         return frontier_of(self.log.vector(), self.links)
 
+    def unbelieved_joinings(self) -> int:
+        """Return how many events claim that somebody has joined, and are not signed as that takes."""
+        return self._membership.unbelieved
+
     def retired(self, peer: PeerId) -> Retired | None:
         """Return the end of a peer's membership, or None."""
         return self._membership.retired.get(peer)

@@ -5,7 +5,7 @@ Whatever can heal by itself is asked anew each time, so that a peer that is well
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import apsw
@@ -14,6 +14,7 @@ import structlog
 from node import disk
 from node.heads_file import RecordedHead
 from node.log_verification import BadEvent, verify_newest
+from node.replica import Replica, retired_text
 from node.sqlite_log import SqliteLog
 from node.writer import Writer
 from proto.ids import format_base32
@@ -86,6 +87,12 @@ class Health:
         trouble = self._model()
         if trouble is not None:
             out.append(f"the embedding model is unavailable: {trouble}")
+        out += _of_members(writer.replica)
+        for urls in () if cluster is None else cluster["twins"]:
+            out.append(
+                f"another process runs as this peer{f' at {urls}' if urls else ''}: its data directory was copied,"
+                " or a machine. Stop one of the two; for a second peer, start with an empty directory and --join"
+            )
         if cluster is not None and not cluster["connected"]:
             out.append("NATS is down: other peers are not reached; storing and recalling go on")
         return out
@@ -102,4 +109,18 @@ class Health:
         return (
             f"the disk lost own events {now + 1} to {recorded.sequence} of epoch {stream.ordinal};"
             " what other peers hold of them comes back by itself"
+        )
+
+
+def _of_members(replica: Replica) -> Iterator[str]:
+    """Yield what is wrong with this peer's own membership, or with what is said about others'."""
+    ended = replica.retired(replica.peer)
+    if ended is not None:
+        yield retired_text(ended).rstrip(".")
+    count = replica.unbelieved_joinings()
+    if count:
+        yield (
+            f"{count} event{'s say' if count > 1 else ' says'} that a peer has joined and lack"
+            f"{'' if count > 1 else 's'} its signature or that of a member: ignored. Somebody who is no member writes"
+            " to this mesh; give NATS other passwords"
         )

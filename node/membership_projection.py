@@ -38,6 +38,7 @@ class MembershipProjection:
         self.retired: Mapping[PeerId, Retired] = {}
         self._retirements: dict[int, Retirement] = {}
         self._moved = False
+        self.unbelieved = 0  # joinings that make nobody a member
 
     def reload(self) -> None:
         """Build the state in memory from the database."""
@@ -46,6 +47,7 @@ class MembershipProjection:
             if stored is not None and isinstance(stored.payload, PeerRetired):
                 self._note(stored.logged, stored.payload)
         self.retired = retired_peers(self._retirements.values())
+        self._count_unbelieved()
 
     def counts(self, position: Position) -> bool:
         """Tell whether an event is to be folded; a retirement always is, and judged by its own rule."""
@@ -96,6 +98,13 @@ class MembershipProjection:
                 " VALUES(?1,?2,?3,?4,(SELECT retired_ms FROM retirements WHERE peer=?1))",
                 (told.peer, told.name, told.public_key, joining.hlc.wall_ms),
             )
+
+        self._count_unbelieved()
+
+    def _count_unbelieved(self) -> None:
+        self.unbelieved = database.value(
+            self._db, "SELECT count(*) FROM unfolded u JOIN joinings j ON j.local=u.local"
+        )
 
     # -- at the end of a transaction
 

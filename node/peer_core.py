@@ -66,6 +66,7 @@ class PeerCore:
         self._mesh = identity.mesh
         self._cluster: MeshCluster | None = None
         self._members: frozenset[PeerId] = frozenset()
+        self._retired: frozenset[PeerId] = frozenset()
         self._last_hash = NO_HASH
         self._unsaved_cells = 0
         self._model_problem: str | None = None
@@ -201,9 +202,9 @@ class PeerCore:
         )
         self.context.nats_url = self.identity.nats_url
         self.context.cluster = self._cluster = cluster
-        cluster.replicator.set_members(self._known_members())
+        cluster.replicator.set_members(self._known_members(), self._retired)
         await cluster.start(urls)
-        cluster.replicator.set_members(self._known_members())
+        cluster.replicator.set_members(self._known_members(), self._retired)
         try:
             yield
         finally:
@@ -222,13 +223,15 @@ class PeerCore:
     def _known_members(self) -> frozenset[PeerId]:
         """Return the members in the log, those remembered from a lost one, and the inviter of a newcomer."""
         inviter = self.identity.inviter
-        return self._members | self._remembered.others | ({inviter} if inviter is not None else set())
+        known = self._members | self._remembered.others | ({inviter} if inviter is not None else set())
+        return known - self._retired
 
     def _read_members(self) -> frozenset[PeerId]:
         found = database.rows(self.replica.db, "SELECT peer FROM members WHERE retired_ms IS NULL")
         gone = database.rows(self.replica.db, "SELECT peer FROM retirements")
         members = frozenset(PeerId(row[0]) for row in found)
-        self._remembered.update(members, {PeerId(row[0]) for row in gone})
+        self._retired = frozenset(PeerId(row[0]) for row in gone)
+        self._remembered.update(members, self._retired)
         return members
 
     def _nats_urls(self) -> Sequence[str]:
@@ -240,7 +243,9 @@ class PeerCore:
         return [self.identity.nats_url or ""]
 
     def _vitals(self) -> Vitals:
-        return Vitals(wall_ms=now_us() // 1000, space=self.embedder.space, version=version())
+        serves = self.identity.peer not in self._retired
+        space = self.embedder.space
+        return Vitals(wall_ms=now_us() // 1000, space=space, version=version(), in_service=serves)
 
     # -- after each commit, on the writer's thread
 
@@ -264,7 +269,7 @@ class PeerCore:
 
     def _tell_members(self) -> None:
         if self._cluster is not None:
-            self._cluster.replicator.set_members(self._known_members())
+            self._cluster.replicator.set_members(self._known_members(), self._retired)
 
     def _segment(self, own: list[Logged]) -> Segment:
         """Return own events of one commit, which follow one another in the stream of this process life."""

@@ -24,7 +24,7 @@ class Cluster(Protocol):
     """What an operation may ask about the mesh around this peer."""
 
     def status(self) -> Mapping[str, Any]:
-        """Return {connected, peers_up, members}."""
+        """Return {connected, peers_up, members, twins}."""
         ...
 
     def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
@@ -33,6 +33,10 @@ class Cluster(Protocol):
 
     def urls(self) -> Sequence[str]:
         """Return where agents reach this peer."""
+        ...
+
+    def lacking(self) -> frozenset[PeerId]:
+        """Return the peers of whose streams somebody who is heard holds more than is held here."""
         ...
 
     def caught_up_since(self, monotonic_ms: int) -> bool:

@@ -28,6 +28,7 @@ from node.service.observing import ObservingOperations
 from node.service.places import Places
 from node.service.rates import Rates
 from node.service.recall import RecallOperations
+from node.service.retirement import RetirementOperations
 from node.service.scenes import SceneOperations
 from node.service.sessions import SessionOperations
 from node.service.store import StoreOperations
@@ -106,6 +107,7 @@ class MemoryService:
             "rotate_key": keys.rotate_key,
             "peers": members.peers,
             "invite_peer": members.invite_peer,
+            "retire_peer": RetirementOperations(context).retire_peer,
         }
 
     async def request(self, request: Request) -> Reply:

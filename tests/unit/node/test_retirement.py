@@ -93,7 +93,7 @@ def test_two_peers_that_retire_a_third_at_once_let_count_what_either_held() -> N
     gone.store("c")
     retire(one, 7)
     retire(two, 7)
-    readers = []
+    readers: list[Peer] = []
     for order in itertools.permutations([*one.segments()[:1], *two.segments()[:1], *gone.segments()]):
         reader = Peer(10 + len(readers))
         reader.receive(order)
@@ -219,7 +219,7 @@ def test_who_has_joined_does_not_depend_on_the_order_in_which_joinings_come() ->
     one.append(joined(2, 1))
     two.append(joined(3, 2))
     three.append(joined(4, 3))
-    readers = []
+    readers: list[Peer] = []
     for order in itertools.permutations([*one.segments(), *two.segments(), *three.segments()]):
         reader = Peer(10 + len(readers))
         reader.receive(order)
