@@ -34,7 +34,7 @@ from mesh.engine_config import EngineConfig
 from mesh.head_table import HeadTable
 from mesh.live_feed import Intake, LiveFeed
 from mesh.ports import Applied, Head, Segment
-from mesh.segments import head_of, last_of
+from mesh.segments import NOTHING, head_of, last_of
 from mesh.serving import Page
 from proto.errors import ProtocolError
 from proto.ids import PeerId
@@ -66,6 +66,7 @@ class Engine:
         self._serving: dict[tuple[Sender, bytes], Page] = {}
         self._members: frozenset[PeerId] = frozenset((me,))
         self._heard = self._members  # and who has retired
+        self._agreed: dict[StreamId, Head] = {}
         self._number = 0
         self._digest_at: int | None = None  # None while not connected
 
@@ -74,6 +75,14 @@ class Engine:
     def started(self, heads: Mapping[StreamId, Head]) -> list[Effect]:
         """Take the durable heads of the log: at start, and when they may differ from what was reported."""
         self._heads.load(heads)
+        return []
+
+    def quarantined(self, agreed: Mapping[StreamId, Head]) -> list[Effect]:
+        """Take the streams that the log remembers as forked, with the last place that is agreed: at start, and
+        after a `Fork`.  Nothing further of them is taken, or handed on beyond that place.
+        """
+        self._agreed = dict(agreed)
+        self._pulls.forked |= agreed.keys()
         return []
 
     def set_members(self, members: Iterable[PeerId], retired: Iterable[PeerId] = ()) -> list[Effect]:
@@ -127,7 +136,7 @@ class Engine:
         """The log has applied these, in one call; what it kept is durable."""
         for stream, head in result.heads.items():
             self._heads.advance(stream, head)
-        out = self._forks(result.forks)
+        out = self._forks((stream, sequence, b"") for stream, sequence in result.forks)
         for apply in applies:
             self._intake.settled(apply.segments)
         self._pulls.moved({stream.peer for stream in result.heads})
@@ -250,14 +259,7 @@ class Engine:
 
         A forked stream is left out: what others hold of it is never taken.
         """
-        forked = {stream.peer for stream in self._pulls.forked}
-        return frozenset(
-            peer
-            for contact in self._contacts
-            if not self.is_silent(contact, now)
-            for peer, state in contact.digest.states.items()
-            if peer not in forked and not self._heads.knows(peer, state)
-        )
+        return self._contacts.lacking(now) - {stream.peer for stream in self._pulls.forked}
 
     def twins(self, now: int) -> list[Contact]:
         """Return the other processes heard that run under this peer's id: copies of its directory."""
@@ -316,7 +318,8 @@ class Engine:
             busy = encode_pull(PullReply(request.id, busy=True))
             return [Publish(Channel.PULL, busy, peer=request.sender.peer)]
         heads = {s: h for peer in request.positions for s, h in self._heads.of_peer(peer).items()}
-        page = Page(request, heads, self._config.page_bytes)
+        agreed = {s: self._agreed.get(s, NOTHING) for s in self._pulls.forked}
+        page = Page(request, heads, self._config.page_bytes, agreed=agreed)
         self._serving[key] = page
         return [Serve(page)]
 
@@ -329,7 +332,7 @@ class Engine:
             return self._start_pulls(now)
         self._pulls.landed(flight, reply)
         differing = [
-            (stream, head.sequence)
+            (stream, head.sequence, head.hash)
             for stream, head in flight.heads.items()
             if head.sequence == self._heads.get(stream).sequence and head.hash != self._heads.get(stream).hash
         ]
@@ -349,12 +352,12 @@ class Engine:
             if self._heads.get(stream).sequence < last_of(segment) and stream not in self._pulls.forked:
                 self._pulls.want(apply.source, stream.peer, now)
 
-    def _forks(self, places: Iterable[tuple[StreamId, int]]) -> list[Effect]:
-        new = [(stream, sequence) for stream, sequence in places if stream not in self._pulls.forked]
-        for stream, _ in new:
+    def _forks(self, places: Iterable[tuple[StreamId, int, bytes]]) -> list[Effect]:
+        new = [place for place in places if place[0] not in self._pulls.forked]
+        for stream, _, _ in new:
             self._pulls.forked.add(stream)
             self._heads.doubt(stream.peer)
-        return [Fork(stream, sequence) for stream, sequence in new]
+        return [Fork(*place) for place in new]
 
     def _start_pulls(self, now: int) -> list[Effect]:
         return [*self._pulls.start(now)] if self._digest_at is not None else []

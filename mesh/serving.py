@@ -2,7 +2,7 @@
 
 Pure: the caller reads.  Older epochs go first, so that the links between epochs are known before what they
 cover.  A stream whose stored hash contradicts the asker's is not sent: the reply shows the hash instead, and
-the asker sees the fork.
+the asker sees the fork.  Of a stream that is quarantined nothing goes out beyond what is agreed.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Page:
         heads: what is held here when the request arrives.
         max_bytes: of the events of the page.
         max_heads: streams named in the reply.
+        agreed: of streams in quarantine, how far they are handed on.
     """
 
     def __init__(
@@ -47,23 +48,27 @@ class Page:
         heads: Mapping[StreamId, Head],
         max_bytes: int = limits.PAGE_EVENTS_BYTES,
         max_heads: int = HEADS_MAX,
+        agreed: Mapping[StreamId, Head] | None = None,
     ) -> None:
         self.request = request
-        self.forks: list[tuple[StreamId, int]] = []
+        self.forks: list[tuple[StreamId, int, bytes]] = []
+        self._agreed = agreed or {}
         self._room = max_bytes
         self._segments: list[Segment] = []
         self._heads: dict[StreamId, Head] = {}
         ahead: list[StreamId] = []
         for stream, head in heads.items():
             asked = self._asked(stream)
-            if head.sequence > asked.sequence:
+            end = self._agreed.get(stream, head).sequence
+            if head.sequence > asked.sequence and max(end, asked.sequence) > 0:
                 ahead.append(stream)
             elif head.sequence == asked.sequence and head.hash != asked.hash and len(self._heads) < max_heads:
                 self._contradict(stream, head)
         ahead.sort(key=lambda s: (s.ordinal, s))
         taken = ahead[: max_heads - len(self._heads)]
         self._more = len(taken) < len(ahead)
-        self._heads.update((stream, heads[stream]) for stream in taken)
+        ends = {stream: self._agreed.get(stream, heads[stream]) for stream in taken}
+        self._heads.update((s, end) for s, end in ends.items() if end.sequence > self._asked(s).sequence)
         self._waiting = deque((stream, self._asked(stream).sequence + 1) for stream in taken)
 
     def next_read(self) -> Read | None:
@@ -74,6 +79,8 @@ class Page:
             self._more = True
             return None
         stream, first = self._waiting[0]
+        if stream not in self._heads:
+            return Read(stream, first, 1)  # only to compare what lies before it
         return Read(stream, first, self._room - SEGMENT_FRAME_BYTES)
 
     def add(self, segment: Segment | None) -> None:
@@ -85,6 +92,10 @@ class Page:
         if first == asked.sequence + 1 and asked.sequence > 0 and segment.previous != asked.hash:
             self._contradict(stream, Head(asked.sequence, segment.previous))
             return
+        end = self._heads.get(stream, NOTHING).sequence
+        if end < first:
+            return
+        segment = replace(segment, events=segment.events[: end + 1 - first])
         part = fitting(segment, self._room)
         if part is None and not self._segments:
             part = replace(segment, events=segment.events[:1])  # one event goes whatever its size
@@ -94,7 +105,7 @@ class Page:
             return
         self._segments.append(part)
         self._room -= segment_bytes(part)
-        if last_of(part) < self._heads[stream].sequence:
+        if last_of(part) < end:
             self._waiting.appendleft((stream, last_of(part) + 1))
             if len(part.events) < len(segment.events):
                 self._room = 0
@@ -109,7 +120,7 @@ class Page:
         return _NOT_ASKED if streams is None else streams.get(stream, NOTHING)
 
     def _contradict(self, stream: StreamId, ours: Head) -> None:
-        self.forks.append((stream, ours.sequence))
+        self.forks.append((stream, ours.sequence, self._asked(stream).hash))
         self._heads[stream] = ours
 
 

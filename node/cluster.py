@@ -43,7 +43,7 @@ class MeshCluster:
         serve: Callable[[Request, bytes], Awaitable[Reply]],
         vitals: Callable[[], Vitals],
         member_count: Callable[[], int],
-        on_fork: Callable[[StreamId, int], None],
+        on_fork: Callable[[StreamId, int, bytes], None],
     ) -> None:
         subjects = Subjects(mesh)
         self._member_count = member_count

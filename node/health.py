@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import structlog
 
+from mesh.ports import Head
 from node import disk
 from node.heads_file import RecordedHead
 from node.log_verification import BadEvent, verify_newest
@@ -38,7 +39,6 @@ class Health:
         self._data_dir, self._model = data_dir, model
         self._lost: tuple[RecordedHead, int] | None = None
         self._damage: str | None = None
-        self._forks: list[str] = []
 
     # -- found
 
@@ -63,15 +63,6 @@ class Health:
             )
             _log.error("log_damaged", sequence=bad.sequence, why=bad.why)
 
-    def note_fork(self, stream: StreamId, sequence: int) -> None:
-        """Say loudly that somebody's history has two versions; both are kept, the rest is served."""
-        text = (
-            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ at event {sequence}:"
-            " a directory ran twice under one epoch, or a disk lied; the first one seen is served"
-        )
-        if text not in self._forks and len(self._forks) < FORKS_SHOWN:
-            self._forks.append(text)
-
     # -- asked
 
     def problems(self, writer: Writer, cluster: Mapping[str, Any] | None) -> list[str]:
@@ -81,7 +72,7 @@ class Health:
             cluster: status of the mesh around this peer, or None without one.
         """
         found = (self._damage, self._still_lost(writer), writer.problem, writer.behind)
-        out = [*self._forks, *(p for p in found if p is not None)]
+        out = [*_of_forks(writer.quarantined()), *(p for p in found if p is not None)]
         if disk.is_low(self._data_dir):
             out.append(f"the disk is nearly full: {disk.shown(self._data_dir)}; nothing more is stored")
         trouble = self._model()
@@ -109,6 +100,17 @@ class Health:
         return (
             f"the disk lost own events {now + 1} to {recorded.sequence} of epoch {stream.ordinal};"
             " what other peers hold of them comes back by itself"
+        )
+
+
+def _of_forks(agreed: Mapping[StreamId, Head]) -> Iterator[str]:
+    """Yield, loudly, whose history has two versions; both are kept, everything else goes on."""
+    for stream, head in sorted(agreed.items())[:FORKS_SHOWN]:
+        yield (
+            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ after event"
+            f" {head.sequence}: a process ran twice in one life (a copied machine), or a disk lied. What is held"
+            " here stays, nothing further of that epoch is taken or handed on, everything else goes on. Find the"
+            " second copy (hyphae peer list), stop it, and restart the peer: it goes on in a new epoch"
         )
 
 

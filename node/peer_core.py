@@ -43,6 +43,7 @@ from node.writer import LogReader, Writer
 from proto.errors import HyphaeError, Unavailable
 from proto.events import NO_HASH
 from proto.ids import PeerId, format_base32
+from proto.streams import StreamId
 
 _log = structlog.get_logger(__name__)
 
@@ -67,6 +68,7 @@ class PeerCore:
         self._cluster: MeshCluster | None = None
         self._members: frozenset[PeerId] = frozenset()
         self._retired: frozenset[PeerId] = frozenset()
+        self._forks: set[asyncio.Task[None]] = set()
         self._last_hash = NO_HASH
         self._unsaved_cells = 0
         self._model_problem: str | None = None
@@ -198,12 +200,14 @@ class PeerCore:
             self.service.serve,
             self._vitals,
             lambda: len(self._members),
-            self.health.note_fork,
+            self._on_fork,
         )
         self.context.nats_url = self.identity.nats_url
         self.context.cluster = self._cluster = cluster
         cluster.replicator.set_members(self._known_members(), self._retired)
+        cluster.replicator.set_quarantined(self.writer.quarantined())
         await cluster.start(urls)
+        cluster.replicator.set_quarantined(self.writer.quarantined())
         cluster.replicator.set_members(self._known_members(), self._retired)
         try:
             yield
@@ -211,6 +215,19 @@ class PeerCore:
             await cluster.stop()
             await asyncio.to_thread(log.close)
             self.context.cluster = self._cluster = None
+
+    def _on_fork(self, stream: StreamId, sequence: int, other: bytes) -> None:
+        self._forks = {task for task in self._forks if not task.done()}
+        self._forks.add(asyncio.create_task(self._set_apart(stream, sequence, other)))
+
+    async def _set_apart(self, stream: StreamId, sequence: int, other: bytes) -> None:
+        """Have a fork remembered for all lives to come; in this one the engine knows it already."""
+        try:
+            await self.writer.quarantine(stream, sequence, other)
+        except (HyphaeError, apsw.Error) as error:
+            _log.error("quarantine_not_remembered", error=type(error).__name__, reason=str(error))
+        if self._cluster is not None:
+            self._cluster.replicator.set_quarantined(self.writer.quarantined())
 
     async def until_known(self, stop: asyncio.Event) -> None:
         """Wait, after a first join, until the keys of the mesh are here: before that nobody can be served."""

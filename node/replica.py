@@ -116,9 +116,20 @@ class Replica(Folding):
             return
         if fork is not None:
             written.forks.append(fork)
+            self._set_apart(*fork, b"", now_us)
         for logged in kept:
             self.hlc = observe(self.hlc, logged.event.header.hlc, now_us // 1000)
             self._take(logged, written.changes)
+
+    def quarantine(self, stream: StreamId, sequence: int, other: bytes, now_us: int) -> None:
+        """Remember, durably, that a stream has two histories; see `SqliteLog.quarantine`."""
+        with self.db:
+            self._set_apart(stream, sequence, other, now_us)
+
+    def _set_apart(self, stream: StreamId, sequence: int, other: bytes, now_us: int) -> None:
+        if stream == self.log.current:
+            self._epoch_random = self._random(8)  # this process life goes on in a stream of its own
+        self.log.quarantine(stream, sequence, other, now_us)
 
     def _append(self, draft: Draft, now_us: int, written: Written) -> None:
         ended = self.retired(self.peer)

@@ -102,6 +102,14 @@ class Writer:
         """Return durable heads; the mapping is replaced, never changed."""
         return self._heads
 
+    def quarantined(self) -> dict[StreamId, Head]:
+        """Return the streams in quarantine with the last place that is agreed; replaced, never changed."""
+        return self.replica.log.quarantined
+
+    async def quarantine(self, stream: StreamId, sequence: int, other: bytes) -> None:
+        """Remember that a stream has two histories, before returning; see `SqliteLog.quarantine`."""
+        await self.ask(lambda replica: replica.quarantine(stream, sequence, other, self._wall_us()))
+
     def waiting(self) -> int:
         return self._queue.qsize()
 

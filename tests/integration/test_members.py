@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from node import database
+from proto.events import SALT_BYTES, parse_header, seal
+from proto.ids import parse_base32
 from tests.support.hyphae_command import eventually
 from tests.support.nats_server import NatsServer
 from tests.support.places import short_directory
@@ -156,3 +159,64 @@ def test_a_copied_directory_that_runs_beside_the_original_is_said_so(mesh: Mesh)
         assert mesh.status(peer)["forks"] == 0
     twin.stop()
     eventually(lambda: mesh.status(two)["state"] == "ok", "the warning ends with the twin")
+
+
+def test_a_stream_with_two_histories_is_set_apart_and_everything_else_goes_on(mesh: Mesh) -> None:
+    one, two, gone = mesh.first, mesh.join("two"), mesh.join("gone")
+    mesh.agent(gone)("store", content="both have this one", **FACT)
+    mesh.agent(gone)("store", content="and each another version of this one", **FACT)
+    mesh.converged(one, two, gone)
+    gone.kill()
+    two.stop()
+    rewrite_last_event(two, mesh.seen(one, "gone")["peer_id"])
+    two.start()
+    for peer in (one, two):
+        eventually(lambda p=peer: bool(apart(mesh, p)), f"{peer.name} says so")  # type: ignore[misc]
+        (problem,) = apart(mesh, peer)
+        assert "differ after event 2" in problem
+        assert "stop it, and restart the peer" in problem
+        assert mesh.status(peer)["state"] == "degraded"
+
+    three = mesh.join("three")
+    mesh.agent(two)("store", content="everything else goes on", **FACT)
+    for peer in (one, two, three):
+        eventually(lambda p=peer: mesh.finds(p, "everything else goes on"), "it has come")  # type: ignore[misc]
+    eventually(lambda: mesh.finds(three, "both have this one"), "what is agreed is handed on")
+    assert not mesh.finds(three, "and each another version of this one")
+
+    two.kill()
+    one.stop()
+    one.start()
+    assert apart(mesh, one), "it is remembered"
+    gone.options = ("--nats-url", mesh.nats.url)
+    gone.start()
+    mesh.agent(gone)("store", content="a new epoch", **FACT)
+    eventually(lambda: mesh.finds(one, "a new epoch"), "a new epoch is not concerned")
+
+
+def apart(mesh: Mesh, peer: RunningPeer) -> list[str]:
+    """Return what a peer says of streams with two histories."""
+    return [p for p in mesh.status(peer)["problems"] if p.startswith("two histories")]
+
+
+def rewrite_last_event(at: RunningPeer, of: str) -> None:
+    """Put another event at the end of a peer's stream, as true to its own hashes as the one that was there."""
+    db = database.open_writer(at.directory / "log.db")
+    number, last = database.rows(
+        db, "SELECT stream_no, head FROM streams WHERE peer=?", parse_base32(of, "peer")
+    )[0]
+    local, header_bytes, payload, before = database.rows(
+        db,
+        "SELECT e.local, e.header, e.payload, b.hash FROM events e JOIN events b"
+        " ON b.stream_no=e.stream_no AND b.sequence=e.sequence-1 WHERE e.stream_no=? AND e.sequence=?",
+        *(number, last),
+    )[0]
+    h, salt = parse_header(header_bytes), bytes(SALT_BYTES)
+    event = seal(h.stream, h.sequence, h.hlc, h.kind, h.tenant, h.actor, payload, salt, before)
+    with db:
+        db.execute(
+            "UPDATE events SET header=?, salt=?, hash=? WHERE local=?",
+            (event.header_bytes, salt, event.hash, local),
+        )
+        db.execute("UPDATE streams SET head_hash=? WHERE stream_no=?", (event.hash, number))
+    db.close()
