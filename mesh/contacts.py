@@ -96,16 +96,6 @@ class Contacts:
         """Return the latest moment known such that all that this peer held then is held here now."""
         return self._caught_up.get(peer)
 
-    def lacking(self, now: int) -> frozenset[PeerId]:
-        """Return the peers of whose streams a process that is not silent shows what is not held here."""
-        return frozenset(
-            peer
-            for contact in self
-            if not self.is_silent(contact.sender, now)
-            for peer, state in contact.digest.states.items()
-            if not self._heads.knows(peer, state)
-        )
-
     def echoes(self) -> dict[Sender, int]:
         """Return the number of the newest digest by process, for our own digest."""
         return {sender: contact.digest.number for sender, contact in self._contacts.items()}

@@ -257,9 +257,9 @@ class Engine:
     def lacking(self, now: int) -> frozenset[PeerId]:
         """Return the peers of whose streams a process that is heard shows something that is missing here.
 
-        A forked stream is left out: what others hold of it is never taken.
+        What is never taken or handed on, because a stream is forked, is left out.
         """
-        return self._contacts.lacking(now) - {stream.peer for stream in self._pulls.forked}
+        return self._pulls.lacking(now)
 
     def twins(self, now: int) -> list[Contact]:
         """Return the other processes heard that run under this peer's id: copies of its directory."""

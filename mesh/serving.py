@@ -59,16 +59,14 @@ class Page:
         ahead: list[StreamId] = []
         for stream, head in heads.items():
             asked = self._asked(stream)
-            end = self._agreed.get(stream, head).sequence
-            if head.sequence > asked.sequence and max(end, asked.sequence) > 0:
+            if head.sequence > asked.sequence:
                 ahead.append(stream)
             elif head.sequence == asked.sequence and head.hash != asked.hash and len(self._heads) < max_heads:
                 self._contradict(stream, head)
         ahead.sort(key=lambda s: (s.ordinal, s))
         taken = ahead[: max_heads - len(self._heads)]
         self._more = len(taken) < len(ahead)
-        ends = {stream: self._agreed.get(stream, heads[stream]) for stream in taken}
-        self._heads.update((s, end) for s, end in ends.items() if end.sequence > self._asked(s).sequence)
+        self._heads.update((stream, heads[stream]) for stream in taken)
         self._waiting = deque((stream, self._asked(stream).sequence + 1) for stream in taken)
 
     def next_read(self) -> Read | None:
@@ -79,7 +77,7 @@ class Page:
             self._more = True
             return None
         stream, first = self._waiting[0]
-        if stream not in self._heads:
+        if self._end(stream) < first:
             return Read(stream, first, 1)  # only to compare what lies before it
         return Read(stream, first, self._room - SEGMENT_FRAME_BYTES)
 
@@ -92,7 +90,7 @@ class Page:
         if first == asked.sequence + 1 and asked.sequence > 0 and segment.previous != asked.hash:
             self._contradict(stream, Head(asked.sequence, segment.previous))
             return
-        end = self._heads.get(stream, NOTHING).sequence
+        end = self._end(stream)
         if end < first:
             return
         segment = replace(segment, events=segment.events[: end + 1 - first])
@@ -113,6 +111,10 @@ class Page:
     def reply(self) -> PullReply:
         """Return the page."""
         return PullReply(self.request.id, tuple(self._segments), self._heads, more=self._more)
+
+    def _end(self, stream: StreamId) -> int:
+        """Return the last sequence that is handed on."""
+        return self._agreed.get(stream, self._heads[stream]).sequence
 
     def _asked(self, stream: StreamId) -> Head:
         """Return the asker's head of a stream; of a peer that is not concerned, one that nothing exceeds."""
