@@ -32,11 +32,11 @@ class Health:
 
     Args:
         data_dir: whose free space is watched.
-        model: asks the embedder what is wrong with it.
+        others: asked, part by part, what is wrong with them.
     """
 
-    def __init__(self, data_dir: str, model: Callable[[], str | None]) -> None:
-        self._data_dir, self._model = data_dir, model
+    def __init__(self, data_dir: str, *others: Callable[[], str | None]) -> None:
+        self._data_dir, self._others = data_dir, others
         self._lost: tuple[RecordedHead, int] | None = None
         self._damage: str | None = None
 
@@ -75,9 +75,7 @@ class Health:
         out = [*_of_forks(writer.quarantined()), *(p for p in found if p is not None)]
         if disk.is_low(self._data_dir):
             out.append(f"the disk is nearly full: {disk.shown(self._data_dir)}; nothing more is stored")
-        trouble = self._model()
-        if trouble is not None:
-            out.append(f"the embedding model is unavailable: {trouble}")
+        out += [trouble for ask in self._others if (trouble := ask()) is not None]
         out += _of_members(writer.replica)
         for urls in () if cluster is None else cluster["twins"]:
             out.append(

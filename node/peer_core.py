@@ -16,7 +16,7 @@ import structlog
 
 from mesh.digests import Vitals
 from mesh.ports import Segment
-from node import database
+from node import ballast, database
 from node.bootstrap_keys import found_mesh
 from node.cell_columns import CellColumns
 from node.cluster import MeshCluster
@@ -28,6 +28,8 @@ from node.faiss_index import FaissIndexes
 from node.heads_file import HeadsFile
 from node.health import Health
 from node.identity import Identity
+from node.log_file import LogFile
+from node.loop_watch import LoopWatch
 from node.observability import Metrics
 from node.peer_config import PeerConfig
 from node.principals import KeyRing
@@ -72,8 +74,10 @@ class PeerCore:
         self._last_hash = NO_HASH
         self._unsaved_cells = 0
         self._model_problem: str | None = None
-        self.health = Health(str(directory.path), lambda: self._model_problem)
+        self.watch = LoopWatch()
+        self.health = Health(str(directory.path), self._of_model, self._of_log_file, self.watch.problem)
         self._loading: asyncio.Task[None]
+        self._watching: asyncio.Task[None]
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -89,6 +93,7 @@ class PeerCore:
         await asyncio.to_thread(core._open_log)
         core._assemble(stop)
         core._loading = asyncio.create_task(core._load_model())
+        core._watching = asyncio.create_task(core.watch.watch())
         return core
 
     async def _load_model(self) -> None:
@@ -113,6 +118,7 @@ class PeerCore:
                 db, self.identity.peer, self._mesh, self.embedder.space, secrets.token_bytes, version()
             )
             self._heads = HeadsFile(self.directory.heads)
+            ballast.lay(self.directory.ballast)
             self.health.compare(self._heads.recorded, self.replica.log)
             self.health.check_newest(db, self.replica.log)
             self._remembered = RememberedMembers(self.directory.members, self.identity.peer)
@@ -146,7 +152,8 @@ class PeerCore:
         self.keys.load(self.replica.db)
         self._members = self._read_members()
         self.signal = CommitSignal(self._loop)
-        self.writer = Writer(self.replica, self._heads, self._on_commit)
+        self._log_file = LogFile(self.directory.log)
+        self.writer = Writer(self.replica, self._heads, self._on_commit, trouble=self._of_log_file)
         self.pool = ReadPool(self.directory.log)
         retrieval = Retrieval(self.indexes, self.columns, self.replica.lexical, self.embedder, self.pool)
         self.context = PeerContext(
@@ -169,6 +176,7 @@ class PeerCore:
             started_us=now_us(),
             signal=self.signal,
             bounds=self.config.bounds,
+            watch=self.watch,
         )
         self.metrics_of_calls = Metrics(self._gauges)
         self.service = MemoryService(self.context, self.metrics_of_calls.count)
@@ -177,6 +185,7 @@ class PeerCore:
     async def close(self) -> None:
         """Write what is waiting, save the snapshot, release every file."""
         self._loading.cancel()
+        self._watching.cancel()
         await self.service.close()
         self.embedder.close()
         await self._in_peace(self._save_snapshot)
@@ -260,9 +269,13 @@ class PeerCore:
         return [self.identity.nats_url or ""]
 
     def _vitals(self) -> Vitals:
-        serves = self.identity.peer not in self._retired
-        space = self.embedder.space
-        return Vitals(wall_ms=now_us() // 1000, space=space, version=version(), in_service=serves)
+        return Vitals(
+            wall_ms=now_us() // 1000,
+            space=self.embedder.space,
+            version=version(),
+            lag_ms=self.watch.lag_ms,
+            in_service=self.identity.peer not in self._retired and not self.watch.is_out,
+        )
 
     # -- after each commit, on the writer's thread
 
@@ -333,11 +346,18 @@ class PeerCore:
         """Return what `/readyz` shows."""
         problems = self.problems()
         return {
-            "ready": self.writer.problem is None,
+            "ready": self.writer.problem is None and self._of_log_file() is None and not self.watch.is_out,
             "state": "degraded" if problems else "ok",
             "peer_id": format_base32(self.identity.peer),
             "problems": problems,
         }
+
+    def _of_model(self) -> str | None:
+        trouble = self._model_problem
+        return None if trouble is None else f"the embedding model is unavailable: {trouble}"
+
+    def _of_log_file(self) -> str | None:
+        return self._log_file.trouble()
 
     def metrics(self) -> bytes:
         return self.metrics_of_calls.render()
@@ -349,6 +369,7 @@ class PeerCore:
             **{f"mesh_{name}": float(value) for name, value in gauges.items()},
             "nats_connected": float(status["connected"]),
             "peers_up": float(status["peers_up"]),
+            "loop_lag_ms": float(self.watch.lag_ms),
             "waiting_writes": float(self.writer.waiting()),
             "calls_under_way": float(self.service.calls_under_way),
             "cells": float(self.columns.total()),

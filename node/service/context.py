@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from node.commit_signal import CommitSignal
 from node.embedding import Embedder
 from node.log_verification import BadEvent
+from node.loop_watch import LoopWatch
 from node.principals import KeyRing, Principal
 from node.readers import ReaderMemory
 from node.reading import ReadPool
@@ -58,6 +59,7 @@ class PeerContext:
         note_damage: told what a verification of the whole log found.
         stop: ends the process, cleanly.
         bounds: what this peer admits.
+        watch: how late the event loop runs.
     """
 
     peer: PeerId
@@ -83,6 +85,7 @@ class PeerContext:
     renewals_checked_ms: dict[bytes, int] = field(default_factory=dict)
     readers: ReaderMemory = field(default_factory=ReaderMemory)
     bounds: Bounds = field(default_factory=Bounds)
+    watch: LoopWatch = field(default_factory=LoopWatch)
 
     @property
     def now_ms(self) -> int:
