@@ -6,7 +6,7 @@ knows no route and checks nothing itself.
 
 from __future__ import annotations
 
-from mcp_gateway.argument_kinds import CURSOR_CHARS, count, identifier, name, search_arguments
+from mcp_gateway.argument_kinds import CURSOR_CHARS, count, flag, identifier, name, search_arguments
 from mcp_gateway.specs import ArgumentSpec, CallSpec
 from mcp_gateway.tools import TOOLS
 from proto import limits
@@ -19,6 +19,7 @@ TAIL_ENTRIES_MAX = 1_000
 SCENES_WAIT_MAX_MS = 25_000
 POSITION_MAX = 2**53
 EXPORT_LIMIT = 100
+WHY_CHARS = 200
 
 _CURSOR = ArgumentSpec("cursor", "string", "next_cursor of the page before", max_chars=CURSOR_CHARS)
 _SHOWS = frozenset({"include_content", "max_bytes"})  # how a search is shown, not what it finds
@@ -111,6 +112,14 @@ OPERATIONS: dict[str, CallSpec] = {
             "invite_peer",
             (ArgumentSpec("ttl_seconds", "integer", minimum=60, maximum=INVITE_TTL_MAX_S, example="3600"),),
         ),
+        CallSpec(
+            "retire_peer",
+            (
+                name("peer", "Its name or id", required=True, example='"laptop"'),
+                name("why", "Shown to everybody, the peer itself included", max_chars=WHY_CHARS),
+                flag("let_in", "Let what has arrived of a retired peer since count after all"),
+            ),
+        ),
         CallSpec("status", reads=True),
         CallSpec(
             "tail",
@@ -129,7 +138,7 @@ OPERATIONS: dict[str, CallSpec] = {
 _OTHER_SCOPES = {
     **dict.fromkeys(("store", "store_bulk", "consolidate_scenes"), "write"),
     **dict.fromkeys(("issue_key", "list_keys", "revoke_key", "rotate_key", "peers"), "admin"),
-    **dict.fromkeys(("invite_peer", "verify_log", "shutdown"), "operator"),
+    **dict.fromkeys(("invite_peer", "retire_peer", "verify_log", "shutdown"), "operator"),
     "whoami": "",
 }
 

@@ -80,6 +80,12 @@ ROUTES = (
     Route("POST", "/v1/keys/{id}:rotate", "rotate_key", "Replace a key by one with the same rights."),
     Route("GET", "/v1/peers", "peers", "List the members of the mesh."),
     Route("POST", "/v1/peers:invite", "invite_peer", "Make a token with which other machines join."),
+    Route(
+        "POST",
+        "/v1/peers/{peer}:retire",
+        "retire_peer",
+        "End the membership of a peer that is gone for good.",
+    ),
     Route("GET", "/v1/status", "status", "Look at the peer."),
 )
 

@@ -21,7 +21,7 @@ from mcp_gateway.result_kinds import (
 )
 
 DIFF_KINDS = ("created", "superseded")
-PEER_STATES = ("up", "silent")
+PEER_STATES = ("up", "silent", "retired")
 
 _CONTENT_CHARS = whole("content_chars", "How many characters the content has, when it is cut.", optional=True)
 _TYPE = text("cell_type", "What kind of memory it is.", enum=CELL_TYPES)
@@ -258,6 +258,16 @@ KEY = ObjectSpec(
     ),
 )
 
+LOST_TAIL = ObjectSpec(
+    "LostTail",
+    "Events that a later one shows to have existed.",
+    (
+        text("stream", "Peer, partition and epoch."),
+        whole("from", "The first one missing."),
+        whole("to", "The last one known of."),
+    ),
+)
+
 PEER = ObjectSpec(
     "Peer",
     "A member of the mesh, as this peer sees it.",
@@ -270,6 +280,8 @@ PEER = ObjectSpec(
         text("version", "Of its program.", optional=True),
         texts("urls", "Where agents reach it.", optional=True),
         time("retired_at", "When it left the mesh.", optional=True),
+        whole("late_events", "Its events that came after it had retired: kept, not counted.", optional=True),
+        many("lost_tails", "What it wrote and nobody is known to hold.", LOST_TAIL, optional=True),
         whole("heard_ms_ago", "Age of its newest digest.", optional=True),
         whole("missing_events", "How many events it is known to hold that are not here yet.", optional=True),
         whole("clock_off_ms", "How far its clock is ahead, where that is over two seconds.", optional=True),

@@ -27,6 +27,7 @@ from mcp_gateway.result_objects import (
     DIFF,
     HIT,
     KEY,
+    LOST_TAIL,
     OPEN_SESSION,
     PEER,
     PROGRESS,
@@ -261,6 +262,17 @@ _OPERATION_RESULTS = (
         (text("token", "For `hyphae node --join`."), time("expires_at", "Until when it can be used.")),
     ),
     (
+        "retire_peer",
+        "PeerRetired",
+        "A peer that is no member any more.",
+        (
+            text("peer_id", "Its id."),
+            text("name", "Its name."),
+            time("retired_at", "When it was retired, first of all."),
+            whole("late_events", "Its events held here that do not count."),
+        ),
+    ),
+    (
         "status",
         "Status",
         "The peer that answers; counts are of what you may see, of everything for an operator.",
@@ -283,6 +295,17 @@ _OPERATION_RESULTS = (
             whole("unfolded_events", "Events of an unknown kind; for operators.", optional=True),
             whole("forks", "Places where two events contradict; for operators.", optional=True),
             whole("write_concern", "How many peers should hold a store before it is answered."),
+            whole(
+                "late_events",
+                "Events of peers that had retired: kept, not counted; for operators.",
+                optional=True,
+            ),
+            many(
+                "lost_tails",
+                "What nobody is known to hold any more; for operators.",
+                LOST_TAIL,
+                optional=True,
+            ),
             text("space", "The embedding space."),
             whole("uptime_s", "Seconds since the peer started."),
             whole("disk_free_bytes", "Room on its disk."),

@@ -161,18 +161,19 @@ class Pulls:
         flight = self._flights.pop(id_, None)
         if flight is None:
             return []
-        behind = any(
-            self._heads.get(stream).sequence < head.sequence and stream not in self.forked
+        withheld = {  # the server is ahead; where its page is complete all the same, it hands on no more
+            stream.peer
             for stream, head in flight.heads.items()
-        )
-        if flight.more or behind:
-            if self._held(flight.peers) > flight.held:
-                return [self._request(flight.sender, flight.peers, flight.states, now)]
-            self._counters["stalled"] += 1
+            if self._heads.get(stream).sequence < head.sequence and stream not in self.forked
+        }
+        if (flight.more or withheld) and self._held(flight.peers) > flight.held:
+            return [self._request(flight.sender, flight.peers, flight.states, now)]
+        self._counters["stalled"] += flight.more or bool(withheld)
+        if flight.more:
             self._leave_alone(flight.sender, now)
             return []
         self._back_off.pop(flight.sender, None)
-        stuck = {stream.peer for stream in self.forked}
+        stuck = {stream.peer for stream in self.forked} | withheld
         for peer, state in flight.states.items():
             if peer in stuck:
                 self._hopeless.setdefault(flight.sender, {})[peer] = state
@@ -215,6 +216,22 @@ class Pulls:
     @property
     def under_way(self) -> int:
         return len(self._flights)
+
+    def lacking(self, now: int) -> frozenset[PeerId]:
+        """Return the peers of whose streams a process that is not silent shows more than is held here.
+
+        Without what is never taken or handed on, because a stream is forked.
+        """
+        forked = {stream.peer for stream in self.forked}
+        return frozenset(
+            peer
+            for contact in self._contacts
+            if not self._contacts.is_silent(contact.sender, now)
+            for peer, state in contact.digest.states.items()
+            if peer not in forked
+            and not self._heads.knows(peer, state)
+            and self._hopeless.get(contact.sender, {}).get(peer) != state
+        )
 
     def missing_from(self, sender: Sender) -> int:
         """Return how many events a process is known to hold beyond ours; 0 unless a pull is under way."""

@@ -83,11 +83,13 @@ class Serve:
 class Fork:
     """Two events claim one place: somebody wrote a stream twice.  Said once per stream and process life.
 
-    `sequence` is a place at which two hashes were seen; they may differ before it.  No report.
+    `sequence` is a place at which two hashes were seen; they may differ before it.  `other` is the hash that is
+    not ours, empty where the log saw the event itself.  Report: `engine.quarantined`, once the log remembers it.
     """
 
     stream: StreamId
     sequence: int
+    other: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from mesh.engine_config import EngineConfig
 from mesh.head_table import HeadTable
 from mesh.live_feed import Intake, LiveFeed
 from mesh.ports import Applied, Head, Segment
-from mesh.segments import head_of, last_of
+from mesh.segments import NOTHING, head_of, last_of
 from mesh.serving import Page
 from proto.errors import ProtocolError
 from proto.ids import PeerId
@@ -71,6 +71,8 @@ class Engine:
         self._intake = Intake(config, self._heads)
         self._serving: dict[tuple[Sender, bytes], Page] = {}
         self._members: frozenset[PeerId] = frozenset((me,))
+        self._heard = self._members  # and who has retired
+        self._agreed: dict[StreamId, Head] = {}
         self._number = 0
         self._digest_at: int | None = None  # None while not connected
 
@@ -81,10 +83,24 @@ class Engine:
         self._heads.load(heads)
         return []
 
-    def set_members(self, members: Iterable[PeerId]) -> list[Effect]:
-        """Take the members of the mesh; what others say is ignored.  This peer always is one."""
+    def quarantined(self, agreed: Mapping[StreamId, Head]) -> list[Effect]:
+        """Take the streams that the log remembers as forked, with the last place that is agreed: at start, and
+        after a `Fork`.  Nothing further of them is taken, or handed on beyond that place.
+        """
+        self._agreed = dict(agreed)
+        self._pulls.forked |= agreed.keys()
+        return []
+
+    def set_members(self, members: Iterable[PeerId], retired: Iterable[PeerId] = ()) -> list[Effect]:
+        """Take the members of the mesh; what others say is ignored.  This peer always is one.
+
+        Args:
+            retired: peers that were members: nobody waits for them, and they are heard and answered, so that they
+                learn that they have retired and what was erased, and what only they hold is not lost.
+        """
         self._members = frozenset(members) | {self.me.peer}
-        self._pulls.forget(self._contacts.keep(self._members))
+        self._heard = self._members | frozenset(retired)
+        self._pulls.forget(self._contacts.keep(self._heard))
         self._confirmations.keep(self._members)
         return []
 
@@ -128,7 +144,7 @@ class Engine:
         """The log has applied these, in one call; what it kept is durable."""
         moved = [stream for stream, head in result.heads.items() if self._heads.advance(stream, head)]
         out: list[Effect] = [] if self._digest_at is None else [*self._confirmations.acknowledge(moved)]
-        out += self._forks(result.forks)
+        out += self._forks((stream, sequence, b"") for stream, sequence in result.forks)
         for apply in applies:
             self._intake.settled(apply.segments)
         self._pulls.moved({stream.peer for stream in result.heads})
@@ -247,6 +263,21 @@ class Engine:
         moments = [self._contacts.caught_up(peer) for peer in self._members - {self.me.peer}]
         return all(moment is not None and moment >= since for moment in moments)
 
+    def is_member(self, peer: PeerId) -> bool:
+        """Tell whether a peer is a member and has not retired."""
+        return peer in self._members
+
+    def lacking(self, now: int) -> frozenset[PeerId]:
+        """Return the peers of whose streams a process that is heard shows something that is missing here.
+
+        What is never taken or handed on, because a stream is forked, is left out.
+        """
+        return self._pulls.lacking(now)
+
+    def twins(self, now: int) -> list[Contact]:
+        """Return the other processes heard that run under this peer's id: copies of its directory."""
+        return [c for c in self._contacts if c.sender.peer == self.me.peer and not self.is_silent(c, now)]
+
     def is_silent(self, contact: Contact, now: int) -> bool:
         """Tell whether a process has not been heard for a while; routing avoids it."""
         return self._contacts.is_silent(contact.sender, now)
@@ -291,7 +322,7 @@ class Engine:
     def _is_welcome(self, sender: Sender) -> bool:
         if sender == self.me:
             return False
-        if sender.peer not in self._members:
+        if sender.peer not in self._heard:
             self.counters["strangers"] += 1
             return False
         return True
@@ -307,7 +338,8 @@ class Engine:
             busy = encode_pull(PullReply(request.id, busy=True))
             return [Publish(Channel.PULL, busy, peer=request.sender.peer)]
         heads = {s: h for peer in request.positions for s, h in self._heads.of_peer(peer).items()}
-        page = Page(request, heads, self._config.page_bytes)
+        agreed = {s: self._agreed.get(s, NOTHING) for s in self._pulls.forked}
+        page = Page(request, heads, self._config.page_bytes, agreed=agreed)
         self._serving[key] = page
         held = request.positions.get(self.me.peer, {})
         return [*self._confirmations.confirm(request.sender, held), Serve(page)]
@@ -321,7 +353,7 @@ class Engine:
             return self._start_pulls(now)
         self._pulls.landed(flight, reply)
         differing = [
-            (stream, head.sequence)
+            (stream, head.sequence, head.hash)
             for stream, head in flight.heads.items()
             if head.sequence == self._heads.get(stream).sequence and head.hash != self._heads.get(stream).hash
         ]
@@ -341,12 +373,12 @@ class Engine:
             if self._heads.get(stream).sequence < last_of(segment) and stream not in self._pulls.forked:
                 self._pulls.want(apply.source, stream.peer, now)
 
-    def _forks(self, places: Iterable[tuple[StreamId, int]]) -> list[Effect]:
-        new = [(stream, sequence) for stream, sequence in places if stream not in self._pulls.forked]
-        for stream, _ in new:
+    def _forks(self, places: Iterable[tuple[StreamId, int, bytes]]) -> list[Effect]:
+        new = [place for place in places if place[0] not in self._pulls.forked]
+        for stream, _, _ in new:
             self._pulls.forked.add(stream)
             self._heads.doubt(stream.peer)
-        return [Fork(stream, sequence) for stream, sequence in new]
+        return [Fork(*place) for place in new]
 
     def _start_pulls(self, now: int) -> list[Effect]:
         return [*self._pulls.start(now)] if self._digest_at is not None else []

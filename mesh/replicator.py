@@ -11,7 +11,7 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from mesh.durable_waits import DurableWaits
 from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
 from mesh.engine import Engine
 from mesh.engine_config import EngineConfig
-from mesh.ports import EventLog, Segment
+from mesh.ports import EventLog, Head, Segment
 from mesh.serving import Page
 from mesh.transport import Subscription, Transport
 from proto.errors import HyphaeError
@@ -83,7 +83,7 @@ class Replicator:
         config: EngineConfig,
         info: Callable[[], Vitals],
         *,
-        on_fork: Callable[[StreamId, int], None] | None = None,
+        on_fork: Callable[[StreamId, int, bytes], None] | None = None,
         clock_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
         rng: random.Random | None = None,
     ) -> None:
@@ -142,9 +142,13 @@ class Replicator:
 
     # -- of this peer
 
-    def set_members(self, members: Iterable[PeerId]) -> None:
-        """Take the members of the mesh.  On the loop's thread."""
-        self._do(self.engine.set_members(members))
+    def set_members(self, members: Iterable[PeerId], retired: Iterable[PeerId] = ()) -> None:
+        """Take the members of the mesh, and who has retired.  On the loop's thread."""
+        self._do(self.engine.set_members(members, retired))
+
+    def set_quarantined(self, agreed: Mapping[StreamId, Head]) -> None:
+        """Take the streams in quarantine, with the last place that is agreed.  On the loop's thread."""
+        self._do(self.engine.quarantined(agreed))
 
     def publish_committed(self, segments: Sequence[Segment]) -> None:
         """Send own events, just made durable by a group commit, to everybody.  From any thread; in order."""
@@ -165,6 +169,14 @@ class Replicator:
     def caught_up_with_all(self, since_ms: int) -> bool:
         """Tell whether all that every other member held at a moment of `clock_ms` is held here."""
         return self.engine.caught_up_with_all(since_ms)
+
+    def lacking(self) -> frozenset[PeerId]:
+        """Return the peers of whose streams somebody who is heard holds more than is held here."""
+        return self.engine.lacking(self._clock_ms())
+
+    def twins(self) -> list[Vitals]:
+        """Return what other processes under this peer's own id say of themselves."""
+        return [contact.digest.vitals for contact in self.engine.twins(self._clock_ms())]
 
     def peers(self) -> list[PeerStatus]:
         """Return what is known of the other peers that were heard lately."""
@@ -251,8 +263,8 @@ class Replicator:
                     self._applies.put_nowait(effect)
                 case Serve(page):
                     self._spawn(self._serve(page))
-                case Fork(stream, sequence):
-                    self._report_fork(stream, sequence)
+                case Fork(stream, sequence, other):
+                    self._report_fork(stream, sequence, other)
                 case Confirmed():
                     self._waits.look()
         self._set_timer()
@@ -328,7 +340,7 @@ class Replicator:
             _log.error("events could not be read for another peer", error=type(error).__name__)
         self._do(self.engine.served(page, failed=failed))
 
-    def _report_fork(self, stream: StreamId, sequence: int) -> None:
+    def _report_fork(self, stream: StreamId, sequence: int, other: bytes) -> None:
         _log.error(
             "a stream was written twice: its peer id runs in two places under one epoch, or a disk lied",
             peer=format_uuid(stream.peer),
@@ -336,7 +348,7 @@ class Replicator:
             sequence=sequence,
         )
         if self._on_fork is not None:
-            self._on_fork(stream, sequence)
+            self._on_fork(stream, sequence, other)
 
     def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

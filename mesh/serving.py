@@ -2,7 +2,7 @@
 
 Pure: the caller reads.  Older epochs go first, so that the links between epochs are known before what they
 cover.  A stream whose stored hash contradicts the asker's is not sent: the reply shows the hash instead, and
-the asker sees the fork.
+the asker sees the fork.  Of a stream that is quarantined nothing goes out beyond what is agreed.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Page:
         heads: what is held here when the request arrives.
         max_bytes: of the events of the page.
         max_heads: streams named in the reply.
+        agreed: of streams in quarantine, how far they are handed on.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Page:
         heads: Mapping[StreamId, Head],
         max_bytes: int = limits.PAGE_EVENTS_BYTES,
         max_heads: int = HEADS_MAX,
+        agreed: Mapping[StreamId, Head] | None = None,
     ) -> None:
         self.request = request
-        self.forks: list[tuple[StreamId, int]] = []
+        self.forks: list[tuple[StreamId, int, bytes]] = []
+        self._agreed = agreed or {}
         self._room = max_bytes
         self._segments: list[Segment] = []
         self._heads: dict[StreamId, Head] = {}
@@ -74,6 +77,8 @@ class Page:
             self._more = True
             return None
         stream, first = self._waiting[0]
+        if self._end(stream) < first:
+            return Read(stream, first, 1)  # only to compare what lies before it
         return Read(stream, first, self._room - SEGMENT_FRAME_BYTES)
 
     def add(self, segment: Segment | None) -> None:
@@ -85,6 +90,10 @@ class Page:
         if first == asked.sequence + 1 and asked.sequence > 0 and segment.previous != asked.hash:
             self._contradict(stream, Head(asked.sequence, segment.previous))
             return
+        end = self._end(stream)
+        if end < first:
+            return
+        segment = replace(segment, events=segment.events[: end + 1 - first])
         part = fitting(segment, self._room)
         if part is None and not self._segments:
             part = replace(segment, events=segment.events[:1])  # one event goes whatever its size
@@ -94,7 +103,7 @@ class Page:
             return
         self._segments.append(part)
         self._room -= segment_bytes(part)
-        if last_of(part) < self._heads[stream].sequence:
+        if last_of(part) < end:
             self._waiting.appendleft((stream, last_of(part) + 1))
             if len(part.events) < len(segment.events):
                 self._room = 0
@@ -103,13 +112,17 @@ class Page:
         """Return the page."""
         return PullReply(self.request.id, tuple(self._segments), self._heads, more=self._more)
 
+    def _end(self, stream: StreamId) -> int:
+        """Return the last sequence that is handed on."""
+        return self._agreed.get(stream, self._heads[stream]).sequence
+
     def _asked(self, stream: StreamId) -> Head:
         """Return the asker's head of a stream; of a peer that is not concerned, one that nothing exceeds."""
         streams = self.request.positions.get(stream.peer)
         return _NOT_ASKED if streams is None else streams.get(stream, NOTHING)
 
     def _contradict(self, stream: StreamId, ours: Head) -> None:
-        self.forks.append((stream, ours.sequence))
+        self.forks.append((stream, ours.sequence, self._asked(stream).hash))
         self._heads[stream] = ours
 
 

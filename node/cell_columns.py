@@ -93,6 +93,11 @@ class CellColumns:
         """Return the cells of all tenants."""
         return sum(table.used for table in self._tables.values())
 
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._tables.clear()
+
     def put(self, tenant: TenantId, cells: Iterable[CellRow]) -> None:
         """Add cells, or replace those that are there."""
         with self._lock:

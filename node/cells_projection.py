@@ -51,11 +51,13 @@ class CellsProjection:
 
     Args:
         space: the embedding space of this peer; vectors of another are kept, not searched.
+
+    `last_no` is the highest number given to a cell.
     """
 
     def __init__(self, db: apsw.Connection, lexical: LexicalIndex, space: str) -> None:
         self._db, self._lexical, self._space = db, lexical, space
-        self._last_no: int = database.value(db, "SELECT ifnull(max(cell_no), 0) FROM cells")
+        self.last_no: int = database.value(db, "SELECT ifnull(max(cell_no), 0) FROM cells")
 
     def store(self, logged: Logged, payload: CellStored) -> tuple[Judged, list[CellChange], list[int]]:
         """Fold one event.
@@ -66,8 +68,8 @@ class CellsProjection:
         header = logged.event.header
         held = database.row(self._db, "SELECT cell_no, local FROM cells WHERE cell=?", payload.cell)
         if held is None:
-            self._last_no += 1
-        cell_no = self._last_no if held is None else int(held[0])
+            self.last_no += 1
+        cell_no = self.last_no if held is None else int(held[0])
         judged = as_judged(logged, payload, cell_no)
         self._db.execute(
             "INSERT INTO cell_events VALUES(?,?,?,?,?,?)",

@@ -43,7 +43,7 @@ class MeshCluster:
         serve: Callable[[Request, bytes], Awaitable[Reply]],
         vitals: Callable[[], Vitals],
         member_count: Callable[[], int],
-        on_fork: Callable[[StreamId, int], None],
+        on_fork: Callable[[StreamId, int, bytes], None],
     ) -> None:
         subjects = Subjects(mesh)
         self._member_count = member_count
@@ -55,6 +55,7 @@ class MeshCluster:
             peer, subjects, self._live, self._bulk, log, EngineConfig(), self._say, on_fork=on_fork
         )
         self._server = RpcServer(self._rpc, subjects.requests(peer), serve)
+        self._is_member = self.replicator.engine.is_member
         self._urls: tuple[str, ...] = ()
 
     async def start(self, urls: Sequence[str]) -> None:
@@ -97,8 +98,9 @@ class MeshCluster:
         peers = self.replicator.peers()
         return {
             "connected": self._live.connected and self._rpc.connected,
-            "peers_up": 1 + len({p.peer for p in peers if not p.silent}),
+            "peers_up": 1 + len({p.peer for p in peers if not p.silent and self._is_member(p.peer)}),
             "members": self._member_count(),
+            "twins": [", ".join(vitals.urls) for vitals in self.replicator.twins()],
         }
 
     def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
@@ -117,6 +119,9 @@ class MeshCluster:
 
     async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
         return await self.replicator.durable_on(stream, sequence, wanted, timeout_s)
+
+    def lacking(self) -> frozenset[PeerId]:
+        return self.replicator.lacking()
 
     def caught_up_since(self, monotonic_ms: int) -> bool:
         return self.replicator.caught_up_with_all(monotonic_ms)

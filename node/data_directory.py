@@ -67,6 +67,11 @@ class PeerDirectory:
         return self.path / "index"
 
     @property
+    def ballast(self) -> Path:
+        """A file that only takes room, for a disk that is full."""
+        return self.path / "ballast"
+
+    @property
     def identity(self) -> Path:
         """`peer.json`: who this peer is and which mesh it belongs to."""
         return self.path / "peer.json"

@@ -17,7 +17,7 @@ from proto.errors import Corrupted, Unavailable
 
 _log = structlog.get_logger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 BUSY_MS = 5_000
 WAL_PAGES = 4_000  # checkpoint about every 16 MB: rare enough to stay off most commits
 
@@ -34,6 +34,12 @@ CREATE UNIQUE INDEX events_by_position ON events(stream_no, sequence);
 CREATE TABLE forks(
   stream_no INTEGER NOT NULL, sequence INTEGER NOT NULL, header BLOB NOT NULL, salt BLOB, payload BLOB,
   seen_us INTEGER NOT NULL, UNIQUE(stream_no, sequence, header));
+"""
+
+QUARANTINE = """
+CREATE TABLE quarantine(
+  stream_no INTEGER PRIMARY KEY, agreed INTEGER NOT NULL, hash BLOB NOT NULL, other_hash BLOB NOT NULL,
+  seen_us INTEGER NOT NULL);
 """
 
 SCENES = """
@@ -53,7 +59,12 @@ CREATE TABLE scene_members(
   scene_no INTEGER NOT NULL, cell BLOB NOT NULL, PRIMARY KEY(scene_no, cell)) WITHOUT ROWID;
 """
 
-PROJECTIONS = f"""{SCENES}
+MEMBERSHIP = """
+CREATE TABLE joinings(local INTEGER PRIMARY KEY);
+CREATE TABLE retiring_events(local INTEGER PRIMARY KEY);
+"""
+
+PROJECTIONS = f"""{SCENES}{MEMBERSHIP}
 CREATE TABLE links(
   stream_no INTEGER PRIMARY KEY, peer BLOB, partition INTEGER, ordinal INTEGER, random BLOB,
   sequence INTEGER);
@@ -154,7 +165,7 @@ def open_writer(path: str | Path) -> apsw.Connection:
             migrate(connection, str(path), found)
         if found == 0:
             with connection:
-                connection.execute(SCHEMA)
+                connection.execute(SCHEMA + QUARANTINE)
                 connection.execute(PROJECTIONS)
                 connection.execute(f"PRAGMA user_version={FORMAT}")
     except apsw.NotADBError as error:
@@ -172,7 +183,9 @@ def open_writer(path: str | Path) -> apsw.Connection:
     return connection
 
 
-MIGRATIONS = {1: SCENES}
+_NAMING = "INSERT INTO {} SELECT local FROM events WHERE instr(header, CAST('{}' AS BLOB))>0;"
+_MEMBERS = _NAMING.format("joinings", "PeerJoined") + _NAMING.format("retiring_events", "PeerRetired")
+MIGRATIONS = {1: SCENES, 2: QUARANTINE + MEMBERSHIP + _MEMBERS}
 """Per format, what has to be executed to come from it to the next."""
 
 

@@ -53,6 +53,13 @@ class DerivedState:
         self._load_columns(db)
         self.rebuilt = self._load_vectors(db, covered)
 
+    def load_again(self, db: apsw.Connection) -> None:
+        """Build everything from the database once more, because cells have other numbers now."""
+        self._columns.clear()
+        self._indexes.clear()
+        self._load_columns(db)
+        self._load_vectors(db, 0)
+
     def save(self, db: apsw.Connection, snapshot: Path) -> None:
         """Write the snapshot, atomically."""
         self._indexes.save(snapshot, _stamp(db, self._space))

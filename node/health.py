@@ -5,15 +5,17 @@ Whatever can heal by itself is asked anew each time, so that a peer that is well
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import apsw
 import structlog
 
+from mesh.ports import Head
 from node import disk
 from node.heads_file import RecordedHead
 from node.log_verification import BadEvent, verify_newest
+from node.replica import Replica, retired_text
 from node.sqlite_log import SqliteLog
 from node.writer import Writer
 from proto.ids import format_base32
@@ -30,14 +32,13 @@ class Health:
 
     Args:
         data_dir: whose free space is watched.
-        model: asks the embedder what is wrong with it.
+        others: asked, part by part, what is wrong with them.
     """
 
-    def __init__(self, data_dir: str, model: Callable[[], str | None]) -> None:
-        self._data_dir, self._model = data_dir, model
+    def __init__(self, data_dir: str, *others: Callable[[], str | None]) -> None:
+        self._data_dir, self._others = data_dir, others
         self._lost: tuple[RecordedHead, int] | None = None
         self._damage: str | None = None
-        self._forks: list[str] = []
 
     # -- found
 
@@ -62,15 +63,6 @@ class Health:
             )
             _log.error("log_damaged", sequence=bad.sequence, why=bad.why)
 
-    def note_fork(self, stream: StreamId, sequence: int) -> None:
-        """Say loudly that somebody's history has two versions; both are kept, the rest is served."""
-        text = (
-            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ at event {sequence}:"
-            " a directory ran twice under one epoch, or a disk lied; the first one seen is served"
-        )
-        if text not in self._forks and len(self._forks) < FORKS_SHOWN:
-            self._forks.append(text)
-
     # -- asked
 
     def problems(self, writer: Writer, cluster: Mapping[str, Any] | None) -> list[str]:
@@ -80,12 +72,16 @@ class Health:
             cluster: status of the mesh around this peer, or None without one.
         """
         found = (self._damage, self._still_lost(writer), writer.problem, writer.behind)
-        out = [*self._forks, *(p for p in found if p is not None)]
+        out = [*_of_forks(writer.quarantined()), *(p for p in found if p is not None)]
         if disk.is_low(self._data_dir):
             out.append(f"the disk is nearly full: {disk.shown(self._data_dir)}; nothing more is stored")
-        trouble = self._model()
-        if trouble is not None:
-            out.append(f"the embedding model is unavailable: {trouble}")
+        out += [trouble for ask in self._others if (trouble := ask()) is not None]
+        out += _of_members(writer.replica)
+        for urls in () if cluster is None else cluster["twins"]:
+            out.append(
+                f"another process runs as this peer{f' at {urls}' if urls else ''}: its data directory was copied,"
+                " or a machine. Stop one of the two; for a second peer, start with an empty directory and --join"
+            )
         if cluster is not None and not cluster["connected"]:
             out.append("NATS is down: other peers are not reached; storing and recalling go on")
         return out
@@ -102,4 +98,29 @@ class Health:
         return (
             f"the disk lost own events {now + 1} to {recorded.sequence} of epoch {stream.ordinal};"
             " what other peers hold of them comes back by itself"
+        )
+
+
+def _of_forks(agreed: Mapping[StreamId, Head]) -> Iterator[str]:
+    """Yield, loudly, whose history has two versions; both are kept, everything else goes on."""
+    for stream, head in sorted(agreed.items())[:FORKS_SHOWN]:
+        yield (
+            f"two histories of epoch {stream.ordinal} of peer {format_base32(stream.peer)} differ after event"
+            f" {head.sequence}: a process ran twice in one life (a copied machine), or a disk lied. What is held"
+            " here stays, nothing further of that epoch is taken or handed on, everything else goes on. Find the"
+            " second copy (hyphae peer list), stop it, and restart the peer: it goes on in a new epoch"
+        )
+
+
+def _of_members(replica: Replica) -> Iterator[str]:
+    """Yield what is wrong with this peer's own membership, or with what is said about others'."""
+    ended = replica.retired(replica.peer)
+    if ended is not None:
+        yield retired_text(ended).rstrip(".")
+    count = replica.unbelieved_joinings()
+    if count:
+        yield (
+            f"{count} event{'s say' if count > 1 else ' says'} that a peer has joined and lack"
+            f"{'' if count > 1 else 's'} its signature or that of a member: ignored. Somebody who is no member writes"
+            " to this mesh; give NATS other passwords"
         )

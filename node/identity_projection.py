@@ -1,4 +1,4 @@
-"""Members, keys and agents: who may speak here.  Runs on the writer's connection inside its transaction."""
+"""Keys and agents: who may speak here.  Runs on the writer's connection inside its transaction."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import apsw
 from node.principals import RESERVED
 from node.sqlite_log import Logged
 from proto.ids import MeshId, TenantId, agent_id, tenant_id
-from proto.payloads import KeyIssued, KeyRevoked, PeerJoined, PeerRetired
+from proto.payloads import KeyIssued, KeyRevoked
 
 
 class IdentityProjection:
-    """Writes `members`, `retirements`, `keys`, `revocations` and `agents`."""
+    """Writes `keys`, `revocations` and `agents`."""
 
     def __init__(self, db: apsw.Connection, mesh: MeshId) -> None:
         self._db = db
@@ -21,25 +21,6 @@ class IdentityProjection:
         self._known: set[bytes] = (
             set()
         )  # agents whose row was written; dropped with this object on a rollback
-
-    def join(self, logged: Logged, payload: PeerJoined) -> None:
-        self._db.execute(
-            "INSERT OR IGNORE INTO members VALUES(?1,?2,?3,?4,(SELECT retired_ms FROM retirements WHERE peer=?1))",
-            (payload.peer, payload.name, payload.public_key, logged.event.header.wall_ms),
-        )
-
-    def retire(self, logged: Logged, payload: PeerRetired) -> None:
-        """Note a retirement; that of a peer whose joining is not known yet is kept for it."""
-        retired = payload.peer, logged.event.header.wall_ms
-        self._db.execute(
-            "INSERT INTO retirements VALUES(?1,?2)"
-            " ON CONFLICT(peer) DO UPDATE SET retired_ms=min(retired_ms, ?2)",
-            retired,
-        )
-        self._db.execute(
-            "UPDATE members SET retired_ms=(SELECT retired_ms FROM retirements WHERE peer=?1) WHERE peer=?1",
-            retired[:1],
-        )
 
     def issue(self, logged: Logged, payload: KeyIssued) -> None:
         tenant = tenant_id(self._mesh, payload.tenant)

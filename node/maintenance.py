@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from node import database
+from node import ballast, database
 from node.data_directory import PeerDirectory
 from node.directory_lock import DirectoryLock
 from node.embedders import choose_embedder
@@ -55,7 +55,8 @@ def rebuild(data_dir: Path, progress: Progress) -> dict[str, Any]:
         Corrupted: an event's bytes do not fit its header; the projections are as before.
     """
     directory = _existing(data_dir)
-    with DirectoryLock.acquire(directory.lock, "hyphae node rebuild"):
+    lock = DirectoryLock.acquire(directory.lock, "hyphae node rebuild")
+    with lock, ballast.released(directory.ballast):
         identity = load_identity(directory, "")
         if identity.mesh is None:
             raise NotFound(f"{data_dir} belongs to no mesh yet; there is nothing to rebuild.")

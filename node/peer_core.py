@@ -16,7 +16,7 @@ import structlog
 
 from mesh.digests import Vitals
 from mesh.ports import Segment
-from node import database
+from node import ballast, database
 from node.bootstrap_keys import found_mesh
 from node.cell_columns import CellColumns
 from node.cluster import MeshCluster
@@ -28,6 +28,8 @@ from node.faiss_index import FaissIndexes
 from node.heads_file import HeadsFile
 from node.health import Health
 from node.identity import Identity
+from node.log_file import LogFile
+from node.loop_watch import LoopWatch
 from node.observability import Metrics
 from node.peer_config import PeerConfig
 from node.principals import KeyRing
@@ -43,6 +45,7 @@ from node.writer import LogReader, Writer
 from proto.errors import HyphaeError, Unavailable
 from proto.events import NO_HASH
 from proto.ids import PeerId, format_base32
+from proto.streams import StreamId
 
 _log = structlog.get_logger(__name__)
 
@@ -66,11 +69,15 @@ class PeerCore:
         self._mesh = identity.mesh
         self._cluster: MeshCluster | None = None
         self._members: frozenset[PeerId] = frozenset()
+        self._retired: frozenset[PeerId] = frozenset()
+        self._forks: set[asyncio.Task[None]] = set()
         self._last_hash = NO_HASH
         self._unsaved_cells = 0
         self._model_problem: str | None = None
-        self.health = Health(str(directory.path), lambda: self._model_problem)
+        self.watch = LoopWatch()
+        self.health = Health(str(directory.path), self._of_model, self._of_log_file, self.watch.problem)
         self._loading: asyncio.Task[None]
+        self._watching: asyncio.Task[None]
         self._loop = asyncio.get_running_loop()
 
     @classmethod
@@ -86,6 +93,7 @@ class PeerCore:
         await asyncio.to_thread(core._open_log)
         core._assemble(stop)
         core._loading = asyncio.create_task(core._load_model())
+        core._watching = asyncio.create_task(core.watch.watch())
         return core
 
     async def _load_model(self) -> None:
@@ -110,6 +118,7 @@ class PeerCore:
                 db, self.identity.peer, self._mesh, self.embedder.space, secrets.token_bytes, version()
             )
             self._heads = HeadsFile(self.directory.heads)
+            ballast.lay(self.directory.ballast)
             self.health.compare(self._heads.recorded, self.replica.log)
             self.health.check_newest(db, self.replica.log)
             self._remembered = RememberedMembers(self.directory.members, self.identity.peer)
@@ -143,7 +152,8 @@ class PeerCore:
         self.keys.load(self.replica.db)
         self._members = self._read_members()
         self.signal = CommitSignal(self._loop)
-        self.writer = Writer(self.replica, self._heads, self._on_commit)
+        self._log_file = LogFile(self.directory.log)
+        self.writer = Writer(self.replica, self._heads, self._on_commit, trouble=self._of_log_file)
         self.pool = ReadPool(self.directory.log)
         retrieval = Retrieval(self.indexes, self.columns, self.replica.lexical, self.embedder, self.pool)
         self.context = PeerContext(
@@ -169,6 +179,7 @@ class PeerCore:
             write_concern=self.config.write_concern,
             member_count=lambda: len(self._members),
             count_wait=lambda seconds, short: self.metrics_of_calls.count_wait(seconds, short=short),
+            watch=self.watch,
         )
         self.metrics_of_calls = Metrics(self._gauges)
         self.service = MemoryService(self.context, self.metrics_of_calls.count)
@@ -177,6 +188,7 @@ class PeerCore:
     async def close(self) -> None:
         """Write what is waiting, save the snapshot, release every file."""
         self._loading.cancel()
+        self._watching.cancel()
         await self.service.close()
         self.embedder.close()
         await self._in_peace(self._save_snapshot)
@@ -200,19 +212,34 @@ class PeerCore:
             self.service.serve,
             self._vitals,
             lambda: len(self._members),
-            self.health.note_fork,
+            self._on_fork,
         )
         self.context.nats_url = self.identity.nats_url
         self.context.cluster = self._cluster = cluster
-        cluster.replicator.set_members(self._known_members())
+        cluster.replicator.set_members(self._known_members(), self._retired)
+        cluster.replicator.set_quarantined(self.writer.quarantined())
         await cluster.start(urls)
-        cluster.replicator.set_members(self._known_members())
+        cluster.replicator.set_quarantined(self.writer.quarantined())
+        cluster.replicator.set_members(self._known_members(), self._retired)
         try:
             yield
         finally:
             await cluster.stop()
             await asyncio.to_thread(log.close)
             self.context.cluster = self._cluster = None
+
+    def _on_fork(self, stream: StreamId, sequence: int, other: bytes) -> None:
+        self._forks = {task for task in self._forks if not task.done()}
+        self._forks.add(asyncio.create_task(self._set_apart(stream, sequence, other)))
+
+    async def _set_apart(self, stream: StreamId, sequence: int, other: bytes) -> None:
+        """Have a fork remembered for all lives to come; in this one the engine knows it already."""
+        try:
+            await self.writer.quarantine(stream, sequence, other)
+        except (HyphaeError, apsw.Error) as error:
+            _log.error("quarantine_not_remembered", error=type(error).__name__, reason=str(error))
+        if self._cluster is not None:
+            self._cluster.replicator.set_quarantined(self.writer.quarantined())
 
     async def until_known(self, stop: asyncio.Event) -> None:
         """Wait, after a first join, until the keys of the mesh are here: before that nobody can be served."""
@@ -225,13 +252,15 @@ class PeerCore:
     def _known_members(self) -> frozenset[PeerId]:
         """Return the members in the log, those remembered from a lost one, and the inviter of a newcomer."""
         inviter = self.identity.inviter
-        return self._members | self._remembered.others | ({inviter} if inviter is not None else set())
+        known = self._members | self._remembered.others | ({inviter} if inviter is not None else set())
+        return known - self._retired
 
     def _read_members(self) -> frozenset[PeerId]:
         found = database.rows(self.replica.db, "SELECT peer FROM members WHERE retired_ms IS NULL")
         gone = database.rows(self.replica.db, "SELECT peer FROM retirements")
         members = frozenset(PeerId(row[0]) for row in found)
-        self._remembered.update(members, {PeerId(row[0]) for row in gone})
+        self._retired = frozenset(PeerId(row[0]) for row in gone)
+        self._remembered.update(members, self._retired)
         return members
 
     def _nats_urls(self) -> Sequence[str]:
@@ -243,12 +272,21 @@ class PeerCore:
         return [self.identity.nats_url or ""]
 
     def _vitals(self) -> Vitals:
-        return Vitals(wall_ms=now_us() // 1000, space=self.embedder.space, version=version())
+        return Vitals(
+            wall_ms=now_us() // 1000,
+            space=self.embedder.space,
+            version=version(),
+            lag_ms=self.watch.lag_ms,
+            in_service=self.identity.peer not in self._retired and not self.watch.is_out,
+        )
 
     # -- after each commit, on the writer's thread
 
     def _on_commit(self, changes: Changes, own: list[Logged]) -> None:
-        self.derived.take(changes)
+        if changes.refolded:
+            self.derived.load_again(self.replica.db)
+        else:
+            self.derived.take(changes)
         self._unsaved_cells += len(changes.cells)
         if changes.keys:
             self.keys.load(self.replica.db)
@@ -264,7 +302,7 @@ class PeerCore:
 
     def _tell_members(self) -> None:
         if self._cluster is not None:
-            self._cluster.replicator.set_members(self._known_members())
+            self._cluster.replicator.set_members(self._known_members(), self._retired)
 
     def _segment(self, own: list[Logged]) -> Segment:
         """Return own events of one commit, which follow one another in the stream of this process life."""
@@ -311,11 +349,18 @@ class PeerCore:
         """Return what `/readyz` shows."""
         problems = self.problems()
         return {
-            "ready": self.writer.problem is None,
+            "ready": self.writer.problem is None and self._of_log_file() is None and not self.watch.is_out,
             "state": "degraded" if problems else "ok",
             "peer_id": format_base32(self.identity.peer),
             "problems": problems,
         }
+
+    def _of_model(self) -> str | None:
+        trouble = self._model_problem
+        return None if trouble is None else f"the embedding model is unavailable: {trouble}"
+
+    def _of_log_file(self) -> str | None:
+        return self._log_file.trouble()
 
     def metrics(self) -> bytes:
         return self.metrics_of_calls.render()
@@ -327,6 +372,7 @@ class PeerCore:
             **{f"mesh_{name}": float(value) for name, value in gauges.items()},
             "nats_connected": float(status["connected"]),
             "peers_up": float(status["peers_up"]),
+            "loop_lag_ms": float(self.watch.lag_ms),
             "waiting_writes": float(self.writer.waiting()),
             "calls_under_way": float(self.service.calls_under_way),
             "cells": float(self.columns.total()),

@@ -7,54 +7,24 @@ kept, in the database or in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import apsw
 
+from mcp_gateway.moments import format_time_us
 from mesh.ports import Segment
-from node import database
-from node.beacon_index import BeaconIndex
-from node.beacons_projection import BeaconsProjection
-from node.cells_projection import CellChange, CellsProjection
-from node.identity_projection import IdentityProjection
-from node.inbox_projection import InboxProjection
-from node.lexical_index import LexicalIndex
-from node.log_clocks import latest_clocks
-from node.matching import Coverages
-from node.readers_projection import ReadersProjection
-from node.scenes_projection import ScenesProjection
-from node.sqlite_log import Logged, SqliteLog, read_all
-from node.state_hash import state_hash
-from node.stored_events import read_stored
-from node.unfolded import flaw_of, set_aside, take_known
+from node.folding import Changes, Folding
+from node.membership import Retired
+from node.sqlite_log import Logged
 from proto.clock import ZERO, observe, tick
-from proto.errors import HyphaeError, ProtocolError
+from proto.errors import HyphaeError, ProtocolError, Unavailable
 from proto.events import SALT_BYTES
 from proto.ids import NO_TENANT, AgentId, MeshId, PeerId, TenantId
-from proto.payloads import (
-    BeaconPlaced,
-    BeaconsRenewed,
-    BeaconWithdrawn,
-    CellStored,
-    EpochOpened,
-    KeyIssued,
-    KeyRevoked,
-    PageListed,
-    Payload,
-    PeerJoined,
-    PeerRetired,
-    SceneConsolidated,
-    SessionClosed,
-    SessionOpened,
-    WireFrontier,
-    decode_payload,
-    encode_payload,
-    pack_frontier,
-)
-from proto.streams import Frontier, Position, StreamId, frontier_of
+from proto.payloads import EpochOpened, Payload, WireFrontier, encode_payload, pack_frontier
+from proto.streams import Position, StreamId
 
-REBUILD_BATCH = 512
+__all__ = ["Changes", "Draft", "Replica", "Written", "retired_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +46,6 @@ class Draft:
 
 
 @dataclass(slots=True)
-class Changes:
-    """What a transaction changed, for everything that is derived outside the database."""
-
-    events: list[Logged] = field(default_factory=list)
-    cells: list[CellChange] = field(default_factory=list)
-    superseded: list[int] = field(default_factory=list)
-    keys: bool = False
-    members: bool = False
-
-
-@dataclass(slots=True)
 class Written:
     """The outcome of one transaction.
 
@@ -102,8 +61,8 @@ class Written:
     refused: int = 0
 
 
-class Replica:
-    """One data directory's log and everything folded from it.
+class Replica(Folding):
+    """One data directory's log, everything folded from it, and the writing of it.
 
     Args:
         db: the writer's connection.
@@ -121,35 +80,9 @@ class Replica:
         random_bytes: Callable[[int], bytes],
         version: str = "",
     ) -> None:
-        self.db, self.peer, self.mesh, self.space = db, peer, mesh, space
         self._random, self._version = random_bytes, version
         self._epoch_random = random_bytes(8)
-        self.log = SqliteLog(db, peer)
-        self.lexical = LexicalIndex(db)
-        self.reload()
-        self._fold_what_was_unknown()
-
-    def reload(self) -> None:
-        """Build all memory from the database: at start and after a transaction that failed."""
-        self.log.reload()
-        self.lexical.reload()
-        self.links: dict[StreamId, Position | None] = {}
-        self.covers = Coverages(self.links)
-        self.beacons = BeaconIndex()
-        self._cells = CellsProjection(self.db, self.lexical, self.space)
-        self._inbox = InboxProjection(self.db, self.beacons, self.covers)
-        self._readers = ReadersProjection(self.db)
-        self._identity = IdentityProjection(self.db, self.mesh)
-        self._beacons = BeaconsProjection(
-            self.db, self.log, self._inbox, self.beacons, self.links, self.covers
-        )
-        self._beacons.reload()
-        self._scenes = ScenesProjection(self.db)
-        self.hlc, self._unseen_hlc = latest_clocks(self.db, self.peer)
-
-    def frontier(self) -> Frontier:
-        """Return the frontier of what this peer holds now."""
-        return frontier_of(self.log.vector(), self.links)
+        super().__init__(db, peer, mesh, space)
 
     # -- writing
 
@@ -183,11 +116,26 @@ class Replica:
             return
         if fork is not None:
             written.forks.append(fork)
+            self._set_apart(*fork, b"", now_us)
         for logged in kept:
             self.hlc = observe(self.hlc, logged.event.header.hlc, now_us // 1000)
-            self._fold(logged, written.changes)
+            self._take(logged, written.changes)
+
+    def quarantine(self, stream: StreamId, sequence: int, other: bytes, now_us: int) -> None:
+        """Remember, durably, that a stream has two histories; see `SqliteLog.quarantine`."""
+        with self.db:
+            self._set_apart(stream, sequence, other, now_us)
+
+    def _set_apart(self, stream: StreamId, sequence: int, other: bytes, now_us: int) -> None:
+        if stream == self.log.current:
+            self._epoch_random = self._random(8)  # this process life goes on in a stream of its own
+        self.log.quarantine(stream, sequence, other, now_us)
 
     def _append(self, draft: Draft, now_us: int, written: Written) -> None:
+        ended = self.retired(self.peer)
+        if ended is not None:
+            written.own.append(Unavailable(f"{retired_text(ended)} Nothing was stored."))
+            return
         stream = self.log.current or self._open_epoch(now_us, written)
         try:
             payload = draft.build(pack_frontier(self.frontier()))
@@ -197,7 +145,7 @@ class Replica:
             written.own.append(error)
             return
         written.own.append(logged)
-        self._fold(logged, written.changes)
+        self._take(logged, written.changes)
 
     def _open_epoch(self, now_us: int, written: Written) -> StreamId:
         """Mint the epoch of this process life with its first event."""
@@ -213,7 +161,7 @@ class Replica:
         data = encode_payload(payload)
         logged = self._put(stream, "EpochOpened", NO_TENANT, AgentId(bytes(16)), data, now_us)
         written.opened.append(logged)
-        self._fold(logged, written.changes)
+        self._take(logged, written.changes)
         return stream
 
     def _put(
@@ -225,115 +173,12 @@ class Replica:
         self.hlc = hlc
         return logged
 
-    # -- folding
 
-    def _fold(self, logged: Logged, changes: Changes) -> None:
-        changes.events.append(logged)
-        kind = logged.event.header.kind
-        try:
-            payload = decode_payload(kind, logged.event.payload) if logged.event.payload is not None else None
-        except ProtocolError as error:
-            set_aside(self.db, logged.local, kind, error.message)  # kept and forwarded, never believed
-            return
-        flaw = flaw_of(logged, payload)
-        if payload is None or flaw is not None:
-            set_aside(self.db, logged.local, kind, flaw or "")
-        elif isinstance(payload, CellStored):
-            judged, cells, hidden = self._cells.store(logged, payload)
-            self._identity.know_agent(logged.event.header.tenant, payload.agent)
-            changes.cells += cells
-            changes.superseded += hidden
-            self._inbox.add_cell(judged, logged.arrived_us)
-        elif isinstance(payload, PageListed):
-            self._readers.list_page(logged, payload)
-        else:
-            self._fold_rare(logged, payload, changes)
-
-    def _fold_rare(self, logged: Logged, payload: Payload, changes: Changes) -> None:
-        match payload:
-            case EpochOpened():
-                self._beacons.link(logged, payload)
-            case BeaconPlaced():
-                self._identity.know_agent(logged.event.header.tenant, payload.agent)
-                self._beacons.place(logged, payload)
-            case BeaconWithdrawn():
-                self._beacons.withdraw(logged, payload)
-            case BeaconsRenewed():
-                self._beacons.renew(payload)
-            case SessionOpened():
-                self._identity.know_agent(logged.event.header.tenant, payload.agent)
-                self._readers.open_session(logged, payload)
-            case SessionClosed():
-                self._readers.close_session(logged, payload)
-            case KeyIssued():
-                self._identity.issue(logged, payload)
-                changes.keys = True
-            case KeyRevoked():
-                self._identity.revoke(logged, payload)
-                changes.keys = True
-            case PeerJoined():
-                self._identity.join(logged, payload)
-                changes.members = True
-            case PeerRetired():
-                self._identity.retire(logged, payload)
-                changes.members = True
-            case SceneConsolidated():
-                changes.superseded += self._scenes.consolidate(logged, payload)
-            case _:  # a model without a fold is a defect that the tests over `MODELS` find
-                set_aside(self.db, logged.local, type(payload).__name__, "no fold")
-
-    def _settle(self, changes: Changes) -> None:
-        if changes.events:
-            self._inbox.settle(changes.events[-1].arrived_us)
-
-    def _fold_what_was_unknown(self) -> None:
-        """Fold what an older version kept without knowing its kind, in one transaction."""
-        changes = Changes()
-        with self.db:
-            for local in take_known(self.db):
-                stored = read_stored(self.db, local)
-                if stored is not None:
-                    self._fold(stored.logged, changes)
-            self._settle(changes)
-
-    # -- rebuilding
-
-    def rebuild(self, progress: Callable[[int], None] = lambda _done: None) -> int:
-        """Fold the whole log anew into empty projections, in one transaction.
-
-        Returns:
-            The number of events folded.
-
-        Raises:
-            Corrupted: an event's bytes do not fit its header; the projections are as before.
-        """
-        done, changes = 0, Changes()
-        try:
-            with self.db:
-                database.drop_projections(self.db)
-                self.lexical.clear()
-                self.reload()
-                for logged in self._cells_last():
-                    self._fold(logged, changes)
-                    done += 1
-                    if done % REBUILD_BATCH == 0:
-                        self._settle(changes)
-                        changes = Changes()
-                        progress(done)
-                self._settle(changes)
-        finally:
-            self.reload()
-        progress(done)
-        return done
-
-    def _cells_last(self) -> Iterator[Logged]:
-        """Yield the whole log: in this order no cell is judged twice because a beacon comes after it."""
-        yield from read_all(self.db, naming=CellStored.__name__, absent=True)
-        yield from read_all(self.db, naming=CellStored.__name__)
-
-    def state_hash(self) -> bytes:
-        """Return a hash over everything folded, equal on all peers that hold equal streams.
-
-        Without order of arrival, index bytes and values computed when read.
-        """
-        return state_hash(self.db)
+def retired_text(ended: Retired) -> str:
+    """Return what a retired peer says of itself, and what to do."""
+    why = f" ({ended.why})" if ended.why else ""
+    when = format_time_us(ended.at_ms * 1000)
+    return (
+        f"this peer was retired on {when}{why}: it reads on and stores nothing."
+        " Use another peer; to join anew, start it with an empty directory and an invitation."
+    )

@@ -68,9 +68,17 @@ class SqliteLog:
             self._streams[stream] = _Stream(number, Head(head, head_hash))
             self._by_number[number] = stream
         row = self._db.execute("SELECT local, arrived_us FROM events ORDER BY local DESC LIMIT 1").fetchone()
+        self.quarantined: dict[StreamId, Head] = {  # replaced, never changed: other threads look at it
+            self._by_number[number]: Head(agreed, agreed_hash)
+            for number, agreed, agreed_hash in self._db.execute(
+                "SELECT stream_no, agreed, hash FROM quarantine"
+            )
+        }
         self._last_local: int = row[0] if row else 0
         self._last_us: int = row[1] if row else 0
-        if self.current is not None and self.current not in self._streams:
+        if self.current is not None and (
+            self.current not in self._streams or self.current in self.quarantined
+        ):
             self.current = None
 
     # -- positions
@@ -139,7 +147,7 @@ class SqliteLog:
             ProtocolError: the segment is malformed; nothing of it was kept.
         """
         stream = segment.stream
-        if stream == self.current:
+        if stream == self.current or stream in self.quarantined:
             return [], self._check_overlap(segment, now_us)
         entry = self._streams.get(stream)
         head = entry.head if entry else Head(0, NO_HASH)
@@ -150,7 +158,7 @@ class SqliteLog:
         if fork is not None or skip >= len(segment.events):
             return [], fork
         if skip == 0 and segment.previous != head.hash:
-            return [], (stream, segment.first)
+            return [], (stream, head.sequence)
         events: list[Event] = []
         for offset, (header, salt, payload) in enumerate(segment.events[skip:]):
             event = restore(header, salt, payload, events[-1].hash if events else head.hash)
@@ -180,6 +188,26 @@ class SqliteLog:
                 )
                 return segment.stream, sequence
         return None
+
+    def quarantine(self, stream: StreamId, sequence: int, other: bytes, now_us: int) -> None:
+        """Remember that a stream has two histories: it is extended no more, from inside or outside.
+
+        Args:
+            sequence: a place where they differ; what lies before the lowest one seen counts as agreed.
+            other: the hash there that is not ours; empty when the event itself is among `forks`.
+        """
+        entry, known = self._streams.get(stream), self.quarantined.get(stream)
+        if entry is None or (known is not None and known.sequence < sequence):
+            return
+        agreed = max(0, min(sequence - 1, entry.head.sequence))
+        hash_ = (hash_at(self._db, entry.number, agreed) if agreed else None) or NO_HASH
+        self._db.execute(
+            "INSERT OR REPLACE INTO quarantine VALUES(?,?,?,?,?)",
+            (entry.number, agreed, hash_, other, now_us),
+        )
+        self.quarantined = {**self.quarantined, stream: Head(agreed, hash_)}
+        if stream == self.current:
+            self.current = None
 
     def _insert(self, event: Event, now_us: int) -> Logged:
         stream, sequence = event.header.stream, event.header.sequence

@@ -24,7 +24,8 @@ STATE_QUERIES = (
     "SELECT x.session, e.hash FROM closings x JOIN events e ON e.local=x.local ORDER BY x.session, e.hash",
     "SELECT key_id, public_key FROM keys ORDER BY key_id",
     "SELECT key_id FROM revocations ORDER BY key_id",
-    "SELECT peer, retired_ms FROM members ORDER BY peer",
+    "SELECT peer, public_key, retired_ms FROM members ORDER BY peer",
+    "SELECT peer, retired_ms FROM retirements ORDER BY peer",
     "SELECT r.tenant_id, r.project, r.owner, e.hash FROM scene_runs r JOIN events e ON e.local=r.local"
     " ORDER BY r.tenant_id, r.project, r.owner",
     "SELECT tenant_id, project, owner, scene, title, medoid, summary, from_ms, to_ms FROM scenes"

@@ -67,6 +67,7 @@ class Writer:
         on_commit: called on the writer's thread after each commit, with own durable events first; must not
             raise and must be quick.
         wall_us: clock, microseconds since 1970.
+        trouble: asked before each commit why nothing may be written; None to go on.
     """
 
     def __init__(
@@ -75,11 +76,13 @@ class Writer:
         heads: HeadsFile | None,
         on_commit: Callable[[Changes, list[Logged]], None],
         wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.replica = replica
         self._heads_file = heads
         self._on_commit = on_commit
         self._wall_us = wall_us
+        self._trouble = trouble
         self._queue: queue.Queue[_Call | _Ask | None] = queue.Queue(QUEUE_CALLS)
         self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
         self._heads: dict[StreamId, Head] = replica.log.heads()
@@ -101,6 +104,14 @@ class Writer:
     def heads(self) -> dict[StreamId, Head]:
         """Return durable heads; the mapping is replaced, never changed."""
         return self._heads
+
+    def quarantined(self) -> dict[StreamId, Head]:
+        """Return the streams in quarantine with the last place that is agreed; replaced, never changed."""
+        return self.replica.log.quarantined
+
+    async def quarantine(self, stream: StreamId, sequence: int, other: bytes) -> None:
+        """Remember that a stream has two histories, before returning; see `SqliteLog.quarantine`."""
+        await self.ask(lambda replica: replica.quarantine(stream, sequence, other, self._wall_us()))
 
     def waiting(self) -> int:
         return self._queue.qsize()
@@ -195,6 +206,11 @@ class Writer:
         return batch, False
 
     def _commit(self, batch: list[_Call]) -> None:
+        trouble = self._trouble()
+        if trouble is not None:
+            _log.error("log_not_written", reason=trouble, calls=len(batch))
+            self._fail(batch, Unavailable(f"{trouble}. Nothing was stored."))
+            return
         drafts = [d for call in batch for d in call.drafts]
         segments = [s for call in batch for s in call.segments]
         try:

@@ -58,7 +58,10 @@ class PeerJoined(Payload):
 
 
 class PeerRetired(Payload):
-    """The end of a membership: streams of this peer count up to the frontier named."""
+    """The end of a membership: streams of this peer count up to the frontier named, each by itself.
+
+    No link is followed, and a stream that is not named does not count.  Several about one peer add up.
+    """
 
     peer: Id16
     frontier: WireFrontier

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +15,7 @@ from node.cli.options import Span, data_dir_option, json_option, place
 
 @click.group()
 def peer() -> None:
-    """The peers of this mesh: list them, invite another one."""
+    """The peers of this mesh: list them, invite another one, retire one that is gone."""
 
 
 @peer.command("invite")
@@ -40,6 +42,38 @@ def invite(ttl: int, data_dir: Path | None, as_json: bool) -> None:
     output.note(f"Good until {result['expires_at']}: hyphae node --data-dir DIR --join TOKEN")
 
 
+@peer.command("retire")
+@click.argument("peer")
+@click.option("--why", default="", help="A reason, shown to everybody and to the peer itself.")
+@click.option(
+    "--let-in", is_flag=True, help="Let what has arrived of a peer that has retired count after all."
+)
+@data_dir_option
+@json_option
+def retire(peer: str, why: str, let_in: bool, data_dir: Path | None, as_json: bool) -> None:
+    """End the membership of a peer that is gone for good, given by its name or id.
+
+    What is known of it here counts; what comes of it later is kept aside and shown. Nobody waits for it any
+    more. If it comes back it stores nothing, and says why: it joins anew with an empty directory.
+
+    \b
+    Examples:
+      hyphae peer retire laptop --why "sold"
+      hyphae peer retire laptop --let-in
+    """
+    args = {"peer": peer, **({"why": why} if why else {}), **({"let_in": True} if let_in else {})}
+    result = call(place(data_dir), "retire_peer", args, as_owner=True)
+    if as_json:
+        output.print_json(result)
+        return
+    late = result["late_events"]
+    output.print_text(
+        f"{result['name']} ({result['peer_id']}) has been retired since {result['retired_at']}."
+    )
+    if late:
+        output.note(f"{output.counted(late, 'event')} came later and do not count; --let-in lets them.")
+
+
 @peer.command("list")
 @data_dir_option
 @json_option
@@ -53,10 +87,21 @@ def list_peers(data_dir: Path | None, as_json: bool) -> None:
         [
             *(p["name"] + (" (asked)" if p.get("me") else ""), p["state"], p["peer_id"]),
             *(", ".join(p.get("urls", [])), p.get("missing_events"), _ago(p.get("heard_ms_ago"))),
+            ", ".join(_aside(p)),
         ]
         for p in result["peers"]
     ]
-    output.print_table(["NAME", "STATE", "PEER", "URLS", "BEHIND", "HEARD"], rows)
+    titles = ["NAME", "STATE", "PEER", "URLS", "BEHIND", "HEARD", "NOTE"]
+    shown = len(titles) if any(row[-1] for row in rows) else len(titles) - 1
+    output.print_table(titles[:shown], [row[:shown] for row in rows])
+
+
+def _aside(p: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what of a peer's events does not count, or is lost."""
+    if "late_events" in p:
+        yield f"{output.counted(p['late_events'], 'late event')} kept aside"
+    for tail in p.get("lost_tails", []):
+        yield f"events {tail['from']} to {tail['to']} of {tail['stream'].split('.', 1)[1]} lost"
 
 
 def _ago(ms: int | None) -> str:

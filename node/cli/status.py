@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,7 @@ def _print_status(s: dict[str, Any]) -> None:
             if "events" in s
             else []
         ),
+        *([("aside", aside)] if (aside := ", ".join(_aside(s))) else []),
         ("space", s.get("space", "")),
         ("version", s["version"]),
         ("disk free", f"{s.get('disk_free_bytes', 0) / 1e9:.1f} GB"),
@@ -144,6 +146,15 @@ def _members(s: dict[str, Any]) -> str:
     members = s.get("members", 0)
     peers = output.counted(members, "peer")
     return f"{s.get('peers_up', 0)} of {peers} up" if s["running"] else peers
+
+
+def _aside(s: dict[str, Any]) -> Iterator[str]:
+    """Yield what of the log does not count, and what of it nobody has."""
+    if s.get("late_events"):
+        yield f"{output.counted(s['late_events'], 'event')} of retired peers came late; hyphae peer list"
+    lost = sum(tail["to"] - tail["from"] + 1 for tail in s.get("lost_tails", []))
+    if lost:
+        yield f"{output.counted(lost, 'event')} that nobody who is heard holds any more; hyphae peer list"
 
 
 def _unsearchable(s: dict[str, Any]) -> str:

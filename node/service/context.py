@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from node.commit_signal import CommitSignal
 from node.embedding import Embedder
 from node.log_verification import BadEvent
+from node.loop_watch import LoopWatch
 from node.principals import KeyRing, Principal
 from node.readers import ReaderMemory
 from node.reading import ReadPool
@@ -24,7 +25,7 @@ class Cluster(Protocol):
     """What an operation may ask about the mesh around this peer."""
 
     def status(self) -> Mapping[str, Any]:
-        """Return {connected, peers_up, members}."""
+        """Return {connected, peers_up, members, twins}."""
         ...
 
     def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
@@ -37,6 +38,10 @@ class Cluster(Protocol):
 
     async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
         """Return how many members hold an event durably, once it is `wanted` or the time is up."""
+        ...
+
+    def lacking(self) -> frozenset[PeerId]:
+        """Return the peers of whose streams somebody who is heard holds more than is held here."""
         ...
 
     def caught_up_since(self, monotonic_ms: int) -> bool:
@@ -61,6 +66,7 @@ class PeerContext:
         write_concern: members that must hold a store durably; 0 to decide by how many there are.
         member_count: how many members the mesh has, this peer included.
         count_wait: told, of each store that waited for other members, the seconds and whether it fell short.
+        watch: how late the event loop runs.
     """
 
     peer: PeerId
@@ -89,6 +95,7 @@ class PeerContext:
     write_concern: int = 0
     member_count: Callable[[], int] = lambda: 1
     count_wait: Callable[[float, bool], None] = lambda _seconds, _short: None
+    watch: LoopWatch = field(default_factory=LoopWatch)
 
     @property
     def now_ms(self) -> int:

@@ -28,16 +28,18 @@ from node.service.observing import ObservingOperations
 from node.service.places import Places
 from node.service.rates import Rates
 from node.service.recall import RecallOperations
+from node.service.retirement import RetirementOperations
 from node.service.scenes import SceneOperations
 from node.service.sessions import SessionOperations
 from node.service.store import StoreOperations
 from node.service.unheard_keys import UnheardKeys
-from proto.errors import HyphaeError, Internal, Invalid, Unauthenticated, Uncertain
+from proto.errors import HyphaeError, Internal, Invalid, Overloaded, Unauthenticated, Uncertain
 from proto.ids import ID_BYTES, PageId, parse_base32
 from proto.messages import Reply, Request
 
 _log = structlog.get_logger(__name__)
 
+LATE_RETRY_MS = 1_000
 SKEWED_MS = 60_000  # no call lives so long: a clock is wrong
 
 Operation = Callable[[Call], Awaitable[Mapping[str, Any] | Reply]]
@@ -106,6 +108,7 @@ class MemoryService:
             "rotate_key": keys.rotate_key,
             "peers": members.peers,
             "invite_peer": members.invite_peer,
+            "retire_peer": RetirementOperations(context).retire_peer,
         }
 
     async def request(self, request: Request) -> Reply:
@@ -150,6 +153,7 @@ class MemoryService:
             return Reply(result=await self._members.join_peer(request))
         principal = await self._authenticate(request, args_bytes)
         if principal.key_id is not None:
+            self._refuse_if_late()
             self._rates.take(principal.key_id)
         spec, operation = find(request.method), self._operations.get(request.method)
         if spec is None or operation is None:
@@ -157,6 +161,15 @@ class MemoryService:
         with self._places.one(principal.key_id):
             outcome = await operation(Call(principal, check(spec, request.args), request))
         return outcome if isinstance(outcome, Reply) else Reply(result=outcome)
+
+    def _refuse_if_late(self) -> None:
+        """Refuse while the event loop is blocked again and again: the caller is served faster elsewhere."""
+        watch = self._context.watch
+        if watch.is_out:
+            raise Overloaded(
+                f"this peer runs {watch.lag_ms / 1000:.1f} s late and takes no calls. Nothing was done.",
+                retry_after_ms=LATE_RETRY_MS,
+            )
 
     async def _authenticate(self, request: Request, args_bytes: bytes | None) -> Principal:
         try:

@@ -10,9 +10,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 
 from mesh.joining import JoinToken, check_proof, invitation_secret, joining_bytes
 from node import database
+from node.lost_tails import lost_tails
 from node.replica import Draft
 from node.service.context import Call, PeerContext
-from node.service.views import format_ms
+from node.service.retirement import late_events
+from node.service.views import format_ms, shown_tails
 from proto.errors import Conflict, Forbidden, HyphaeError, Unavailable
 from proto.ids import NO_TENANT, AgentId, PeerId, format_base32
 from proto.messages import Request
@@ -32,13 +34,27 @@ class MemberOperations:
         """List the members, and what was last heard of each."""
         call.principal.require("admin")
         context = self._context
-        members = await context.pool.read(
-            lambda db: database.rows(
-                db, "SELECT peer, name, joined_ms, retired_ms FROM members ORDER BY name, joined_ms, peer"
+        heard = {} if context.cluster is None else context.cluster.heard()
+        lacking = frozenset[PeerId]() if context.cluster is None else context.cluster.lacking()
+        members, late, lost = await context.pool.read(
+            lambda db: (
+                database.rows(
+                    db, "SELECT peer, name, joined_ms, retired_ms FROM members ORDER BY name, joined_ms, peer"
+                ),
+                late_events(db),
+                lost_tails(db, lacking),
             )
         )
-        heard = {} if context.cluster is None else context.cluster.heard()
-        return {"peers": [self._peer(r[0], r[1], r[2], r[3], heard.get(r[0])) for r in members]}
+        return {
+            "peers": [
+                {
+                    **self._peer(r[0], r[1], r[2], r[3], heard.get(r[0])),
+                    **({"late_events": late[r[0]]} if r[0] in late else {}),
+                    **shown_tails([tail for tail in lost if tail.stream.peer == r[0]]),
+                }
+                for r in members
+            ]
+        }
 
     def _peer(
         self, peer: bytes, name: str, joined_ms: int, retired_ms: int | None, heard: Mapping[str, Any] | None
@@ -55,10 +71,10 @@ class MemberOperations:
             if self._context.cluster is not None:
                 out["urls"] = list(self._context.cluster.urls())
         if retired_ms is not None:
-            out["retired_at"] = format_ms(retired_ms)
+            out.update({"state": "retired", "retired_at": format_ms(retired_ms)})
         if heard is not None:
             out.update({k: heard[k] for k in ("urls", "version", "heard_ms_ago", "missing_events")})
-            if out["state"] == "up" and abs(heard["clock_off_ms"]) > CLOCK_OFF_MS:
+            if out["state"] != "silent" and abs(heard["clock_off_ms"]) > CLOCK_OFF_MS:
                 out["clock_off_ms"] = heard["clock_off_ms"]
         return out
 

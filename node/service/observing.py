@@ -12,15 +12,17 @@ from mesh.ports import Head
 from node import database
 from node.disk import free_bytes
 from node.log_verification import BadEvent, verify_stream
+from node.lost_tails import lost_tails
 from node.principals import Principal
 from node.service.authorization import visible_cell
 from node.service.context import Call, PeerContext
 from node.service.full_cells import full_cell
-from node.service.views import load_cells
+from node.service.retirement import late_events
+from node.service.views import format_stream, load_cells, shown_tails
 from node.service.write_concern import concern_of
 from node.sqlite_log import Logged, read_logged
 from proto.errors import Corrupted, ProtocolError
-from proto.ids import format_base32, format_uuid
+from proto.ids import PeerId, format_base32, format_uuid
 from proto.payloads import PRIVATE, BeaconPlaced, CellStored, decode_payload
 from proto.streams import StreamId
 
@@ -58,6 +60,7 @@ class ObservingOperations:
         counts = await context.pool.read(lambda db: _counts(db, p, context.embedder.space))
         problems = context.problems()
         cluster = None if context.cluster is None else context.cluster.status()
+        damage = await self._damage() if "operator" in p.scopes else {}
         return {
             "peer_id": format_base32(context.peer),
             "name": context.name,
@@ -69,12 +72,20 @@ class ObservingOperations:
             "peers_up": 1 if cluster is None else cluster["peers_up"],
             **counts,
             "write_concern": concern_of(context.write_concern, context.member_count()),
+            **damage,
             "space": context.embedder.space,
             "uptime_s": (context.now_us() - context.started_us) // 1_000_000,
             "disk_free_bytes": free_bytes(context.data_dir),
             "waiting_writes": context.writer.waiting(),
             **({"data_dir": context.data_dir} if p.local else {}),
         }
+
+    async def _damage(self) -> dict[str, Any]:
+        """Return what of the log does not count, and what of it nobody has."""
+        cluster = self._context.cluster
+        lacking = frozenset[PeerId]() if cluster is None else cluster.lacking()
+        late, lost = await self._context.pool.read(lambda db: (late_events(db), lost_tails(db, lacking)))
+        return {"late_events": sum(late.values()), **shown_tails(lost)}
 
     async def tail(self, call: Call) -> Mapping[str, Any]:
         """Return what has happened since a position, waiting for it if asked to."""
@@ -132,11 +143,6 @@ def verify(
         "streams": shown,
         **({} if first_bad is None else {"first_bad": first_bad}),
     }
-
-
-def format_stream(stream: StreamId) -> str:
-    """Return a stream as people see it: peer, partition, epoch."""
-    return f"{format_base32(stream.peer)}.{stream.partition}.{stream.ordinal}-{stream.random.hex()}"
 
 
 def _full_node(db: apsw.Connection, principal: Principal, text: str) -> dict[str, Any]:

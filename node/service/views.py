@@ -14,10 +14,12 @@ import apsw
 
 from mcp_gateway.moments import format_time_us
 from node import database
+from node.lost_tails import LostTail
 from node.stored_events import read_stored
 from proto import limits
-from proto.ids import format_uuid
+from proto.ids import format_base32, format_uuid
 from proto.payloads import CellStored
+from proto.streams import StreamId
 
 DEFAULT_SALIENCE = 5_000
 
@@ -40,6 +42,17 @@ class StoredCell:
 def format_ms(wall_ms: int) -> str:
     """Return milliseconds since 1970 as RFC 3339 in UTC."""
     return format_time_us(wall_ms * 1000)
+
+
+def format_stream(stream: StreamId) -> str:
+    """Return a stream as people see it: peer, partition, epoch."""
+    return f"{format_base32(stream.peer)}.{stream.partition}.{stream.ordinal}-{stream.random.hex()}"
+
+
+def shown_tails(lost: Sequence[LostTail]) -> dict[str, Any]:
+    """Return lost tails as a member of a result; none when there are none."""
+    shown = [{"stream": format_stream(t.stream), "from": t.first, "to": t.last} for t in lost]
+    return {"lost_tails": shown} if shown else {}
 
 
 def load_cells(db: apsw.Connection, cell_nos: Iterable[int]) -> dict[int, StoredCell]:

@@ -159,7 +159,7 @@ NEEDS = {
     **dict.fromkeys(("get_node", "status", "tail", "withdraw_beacon"), "read"),
     **dict.fromkeys(("list_sessions", "page_beacons", "explain_recall", "explain_entry", "export"), "read"),
     **dict.fromkeys(("issue_key", "list_keys", "revoke_key", "rotate_key", "peers"), "admin"),
-    **dict.fromkeys(("invite_peer", "verify_log", "shutdown"), "operator"),
+    **dict.fromkeys(("invite_peer", "retire_peer", "verify_log", "shutdown"), "operator"),
     "whoami": "",
 }
 

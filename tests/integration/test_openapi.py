@@ -38,7 +38,7 @@ GROUPS = (
     ("consolidate_scenes", "list_scenes", "get_scene", "explain_recall", "explain_entry"),
     ("recall", "query", "export", "whoami"),
     ("list_sessions", "open_session", "close_session", "drain_inbox", "diffs_since"),
-    ("page_beacons", "place_beacon", "withdraw_beacon", "peers", "invite_peer", "status"),
+    ("page_beacons", "place_beacon", "withdraw_beacon", "peers", "invite_peer", "retire_peer", "status"),
     ("list_keys", "issue_key"),
     ENDS_KEYS,
 )

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from mesh.engine_config import EngineConfig
 from tests.simulation.faults import Nemesis
@@ -21,6 +22,7 @@ from tests.simulation.memory_workload import Workload
 from tests.simulation.memory_world import MemorySettings, MemoryWorld
 from tests.simulation.readers import Readership
 from tests.simulation.replica_site import SPACE, ReplicaSite
+from tests.simulation.retirement import Operators, count_late
 from tests.simulation.site import Site
 from tests.support.sealed import peer
 
@@ -91,6 +93,7 @@ def settings_of(seed: int) -> MemorySettings:
         fast_clock=seed % 6 == 1,
         two_spaces=seed % 7 == 2,
         storm=seed % 9 == 4,
+        retirements=2 if seed % 10 in (3, 6, 9) else 0,
         gateway_restarts=0.3 if seed % 4 == 2 else 0.06,
         config=SMALL_PAGES if seed % 3 == 0 else EngineConfig(),
     )
@@ -123,6 +126,7 @@ def _simulate(seed: int, settings: MemorySettings, name: str, parts: Bug) -> Out
         process.boot()
     _CountingNemesis(world, new_process)
     Workload(world)
+    Operators(world)
     readership = Readership(world)
     world.run_until(settings.duration_ms)
     if not world.heal():
@@ -133,7 +137,8 @@ def _simulate(seed: int, settings: MemorySettings, name: str, parts: Bug) -> Out
     checks.finally_all(world)
     counts = world.history.counts
     counts["retried memories"] += sum(len(s.events) > 1 for s in world.history.stored.values())
-    for process in world.peers():
+    count_late(world)
+    for process in cast("list[MemoryProcess]", world.processes):
         counts.update(process.site.counts)
         counts["range pulls"] += process.engine.counters["pages"]
     return Outcome(seed, name, checks.findings, counts)
@@ -162,6 +167,7 @@ SOMETIMES = {
     "consolidations in parts": 0.3,
     "crashes": 2.0,
     "gateway restarts": 1.0,
+    "late events": 0.3,
     "late links": 1.0,
     "listed": 30.0,
     "listed superseded": 5.0,
@@ -181,7 +187,9 @@ SOMETIMES = {
     "restores": 0.3,
     "retried memories": 1.0,
     "scenes": 0.7,
+    "retirements": 0.15,
     "sessions": 2.0,
+    "taken back": 0.03,
     "sessions closed": 0.2,
     "sessions closed as idle": 0.1,
     "withdrawals": 1.0,

@@ -21,12 +21,13 @@ from node.draining import DrainPlan
 from node.inbox_projection import Judged
 from node.inbox_query import ReaderView, Scope
 from node.matching import Beacon, Coverages, Diff, Match, Placement
+from node.membership_projection import MembershipProjection
 from node.readers import Reader, ReaderMemory
 from node.replica import Draft, Written
 from node.sqlite_log import Logged
 from proto.ids import diff_id
 from proto.payloads import CellStored, PageListed, SceneConsolidated
-from proto.streams import Frontier, Links, StreamId, coverage
+from proto.streams import Frontier, Links, Position, StreamId, coverage
 from tests.simulation import memory_process
 from tests.simulation.memory_process import DrainCall, MemoryProcess
 from tests.simulation.replica_site import Backup, Done, ReplicaSite, SimulatedReplica
@@ -269,6 +270,17 @@ class _PartialScenesReplica(SimulatedReplica):
         self._scenes.consolidate = hasty  # type: ignore[method-assign]
 
 
+# -- members
+
+
+def _everything_counts(_self: MembershipProjection, _position: Position) -> bool:
+    return True
+
+
+def _nothing_is_taken_back(_self: MembershipProjection) -> bool:
+    return False
+
+
 BUGS: dict[str, Bug] = {
     NO_BUG: Bug(),
     "no epoch": Bug(replica_class=_OneEpochReplica),
@@ -288,6 +300,12 @@ BUGS: dict[str, Bug] = {
     ),
     "the last scenes to come count": Bug(replica_class=_LastScenesReplica),
     "a part of the scenes counts": Bug(replica_class=_PartialScenesReplica),
+    "late events are folded": Bug(
+        patches=[(MembershipProjection, "counts", _everything_counts)], mix={"retirements": 3}
+    ),
+    "what was folded before a retirement stays": Bug(
+        patches=[(MembershipProjection, "settle", _nothing_is_taken_back)], mix={"retirements": 3}
+    ),
     "references are event ids": Bug(
         patches=[(inbox_projection, "as_judged", _as_judged_by_event)], replica_class=_ForgetfulReplica
     ),

@@ -13,6 +13,7 @@ from node.beacons_projection import decode_frontier
 from node.inbox_projection import unpack_matches
 from node.inbox_query import ReaderView, Scope, waiting
 from node.sqlite_log import read_all
+from proto.events import Event
 from proto.ids import AgentId, DiffId, SessionId, diff_id
 from proto.limits import SCENE_LEAST
 from proto.payloads import PRIVATE, BeaconPlaced, CellStored
@@ -23,6 +24,7 @@ from tests.simulation.memory_history import AGENTS, Agent, History, Placed, Seen
 from tests.simulation.memory_process import MemoryProcess
 from tests.simulation.memory_world import MemoryWorld
 from tests.simulation.reference import Due, Reference
+from tests.simulation.retirement import late_positions
 from tests.simulation.world import World
 
 Entries = dict[tuple[AgentId, DiffId], Due]
@@ -71,7 +73,7 @@ class MemoryChecks(Checks):
     def finally_scenes_are_the_newest_whole_ones(self, history: History, process: MemoryProcess) -> None:
         """G3: scenes are those of the newest consolidation that is there as a whole, no cell in two of them."""
         held = scenes.folded(process.site.db)
-        if held != scenes.due(logged.event for logged in read_all(process.site.db)):
+        if held != scenes.due(_counting(process)):
             self.find("G3: the scenes are not those of the newest whole consolidation")
         for found in held.values():
             members = [cell for scene in found for cell in scene.members]
@@ -83,7 +85,7 @@ class MemoryChecks(Checks):
 
     def finally_entries_are_the_right_ones(self, process: MemoryProcess, entries: Entries) -> None:
         """Entries are what the reference works out from the same events."""
-        due = Reference(logged.event for logged in read_all(process.site.db)).entries()
+        due = Reference(_counting(process)).entries()
         for key in due.keys() - entries.keys():
             self.find(f"G4: an entry {due[key].kind} is missing")
         for key in entries.keys() - due.keys():
@@ -159,6 +161,7 @@ class _Facts:
         self.history = history
         self._process = process
         self._heads = process.site.heads()
+        self._late = late_positions(logged.event for logged in read_all(process.site.db))
         self._excused = excused
         self._given = {a: self._given_to(a) for a in AGENTS}
 
@@ -175,7 +178,7 @@ class _Facts:
 
     def survived(self, position: Position) -> bool:
         held = self._heads.get(position.stream)
-        return held is not None and held.sequence >= position.sequence
+        return held is not None and held.sequence >= position.sequence and position not in self._late
 
     def peer_of_page(self, page: bytes) -> bytes | None:
         """Return which peer listed a page; None if its record is on no disk any more."""
@@ -282,6 +285,13 @@ def _passes(placed: BeaconPlaced, cell: CellStored) -> bool:
 
 
 # -- what a process holds
+
+
+def _counting(process: MemoryProcess) -> list[Event]:
+    """Return the events of the log, without those of retired peers that do not count."""
+    events = [logged.event for logged in read_all(process.site.db)]
+    late = late_positions(events)
+    return [event for event in events if event.header.position not in late]
 
 
 def _entries(process: MemoryProcess) -> Entries:

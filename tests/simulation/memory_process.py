@@ -187,7 +187,8 @@ class MemoryProcess(Process):
 
         def done(outcomes: list[Logged | HyphaeError]) -> None:
             self._turns.discard(turn)
-            assert not any(isinstance(o, HyphaeError) for o in outcomes), outcomes
+            if any(isinstance(o, HyphaeError) for o in outcomes):
+                return  # it has just heard that it has retired: the reader hears nothing
             if listed:
                 at_end = plan.reaches_end(listed)
                 self.memory.listed(page, reader, sure=plan.sure, at_end=at_end)

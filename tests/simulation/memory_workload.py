@@ -137,7 +137,8 @@ class Workload:
     def _send(self, peer: MemoryProcess, stored: Stored, payload: CellStored) -> None:
         def done(outcomes: list[Logged | HyphaeError]) -> None:
             for outcome in outcomes:
-                assert isinstance(outcome, Logged), outcome
+                if not isinstance(outcome, Logged):
+                    return  # the peer has retired
                 header = outcome.event.header
                 stored.events.append((header.position, header.hlc))
 
@@ -208,7 +209,8 @@ class Workload:
 
         def done(outcomes: list[Logged | HyphaeError]) -> None:
             (outcome,) = outcomes
-            assert isinstance(outcome, Logged), outcome
+            if not isinstance(outcome, Logged):
+                return  # the peer has retired
             placed.acknowledged = self._world.now
             placed.position = outcome.event.header.position
 
@@ -225,7 +227,9 @@ class Workload:
         self._history.withdrawn.append(withdrawn)
         self._history.counts["withdrawals"] += 1
 
-        def done(_outcomes: object) -> None:
+        def done(outcomes: list[Logged | HyphaeError]) -> None:
+            if not isinstance(outcomes[0], Logged):
+                return
             withdrawn.written = self._world.now
 
         def build(frontier: WireFrontier) -> BeaconWithdrawn:

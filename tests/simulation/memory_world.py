@@ -27,7 +27,7 @@ class MemorySettings(Settings):
         two_spaces: one peer embeds in another space than the rest.
         storm: crashes, restores and clones follow one another.
         tails: processes crash while they have events that are not durable yet.
-        stores, beacons, sessions, consolidations: how many, at random moments.
+        stores, beacons, sessions, consolidations, retirements: how many, at random moments.
     """
 
     appends: int = 0
@@ -45,6 +45,7 @@ class MemorySettings(Settings):
     beacons: int = 10
     sessions: int = 5
     consolidations: int = 12
+    retirements: int = 0
 
 
 class MemoryWorld(World):
@@ -57,5 +58,6 @@ class MemoryWorld(World):
         self.history = History()
 
     def peers(self) -> list[MemoryProcess]:
-        """Return the processes that run."""
-        return cast("list[MemoryProcess]", self.running())
+        """Return the processes that run and do not know that their peer has retired."""
+        running = cast("list[MemoryProcess]", self.running())
+        return [p for p in running if p.site.replica.retired(p.site.peer) is None]

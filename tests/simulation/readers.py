@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 from node.readers import Reader
 from node.replica import Draft
+from node.sqlite_log import Logged
+from proto.errors import HyphaeError
 from proto.ids import DiffId, PageId, SessionId
 from proto.payloads import BeaconsRenewed, SessionOpened, WireFrontier
 from tests.simulation.memory_history import AGENTS, Agent, Repeat, Seen
@@ -89,7 +91,11 @@ class Client:
 
     def _choose(self, running: Sequence[MemoryProcess]) -> MemoryProcess:
         """Return the peer of the last call, as a rule."""
-        if self._at is not None and self._at.up and self.world.rng.random() < self.world.settings.sticky:
+        if (
+            self._at is not None
+            and self._at in running
+            and self.world.rng.random() < self.world.settings.sticky
+        ):
             return self._at
         chosen = self.world.rng.choice(running)
         self.history.counts["changes of peer"] += self._at is not None and chosen is not self._at
@@ -221,7 +227,9 @@ class Readership:
                 session=session, agent=agent.name, owner=agent.owner, project="web", frontier=frontier
             )
 
-        def opened(_outcomes: object) -> None:
+        def opened(outcomes: list[Logged | HyphaeError]) -> None:
+            if not isinstance(outcomes[0], Logged):
+                return  # the peer has retired
             world.history.counts["sessions"] += 1
             client = Client(world, agent, mode, session)
             process.memory.opened(client.reader)

@@ -59,6 +59,14 @@ class SimulatedReplica(Replica):
             self.counts["late links"] += 1
             judge_covered(known)
 
+        settle = self._membership.settle
+
+        def settled() -> bool:
+            taken_back = settle()
+            self.counts["taken back"] += taken_back
+            return taken_back
+
+        self._membership.settle = settled  # type: ignore[method-assign]
         self._inbox.judge_again = counted  # type: ignore[method-assign]
         self._beacons._judge_covered = covered  # type: ignore[method-assign]
 

@@ -37,6 +37,8 @@ BREAKS = {
     "commit on send": "G5",
     "pages are never marked": "G6",
     "a session is new to a new gateway": "G6",
+    "late events are folded": "G4",
+    "what was folded before a retirement stays": "G3",
     "references are event ids": "G3",
     "the last scenes to come count": "G3",
     "a part of the scenes counts": "G3",

@@ -18,7 +18,7 @@ from tests.support.replicas import MESH, SPACE, TENANT
 from tests.support.sealed import peer
 
 WRITTEN = Path(__file__).parents[1] / "golden" / "databases"
-OLDER = ("scene_parts", "scene_runs", "scenes", "scene_members")
+OLDER = ("scene_parts", "scene_runs", "scenes", "scene_members", "quarantine", "joinings", "retiring_events")
 
 
 def written_by(number: int, at: Path) -> Path:
@@ -48,6 +48,17 @@ def test_a_database_of_format_1_is_migrated_beside_a_copy(tmp_path: Path) -> Non
     (tmp_path / "log.db.format-1").unlink()
     database.open_writer(path).close()
     assert [p.name for p in tmp_path.glob("*format*")] == [], "what is new is not migrated again"
+
+
+def test_a_database_of_format_2_is_migrated_and_its_members_are_known(tmp_path: Path) -> None:
+    db = database.open_writer(written_by(2, tmp_path / "log.db"))
+    assert schema(db) == schema(database.open_writer(":memory:"))
+    replica = Replica(db, peer(1), MESH, SPACE, bytes)
+    assert database.rows(db, "SELECT name FROM members ORDER BY name") == [("first",), ("second",)]
+    state = replica.state_hash()
+    replica.rebuild()
+    assert replica.state_hash() == state
+    assert len(database.rows(db, "SELECT 1 FROM joinings")) == 2
 
 
 def test_what_it_says_is_as_it_was_and_what_it_did_not_know_is_folded(tmp_path: Path) -> None:

@@ -342,3 +342,32 @@ def test_a_live_event_that_contradicts_our_head_leads_to_the_fork_being_seen() -
     writer.append()
     bench.pass_time(10)
     assert [fork.stream for fork in reader.forks()] == [own]
+
+
+def test_a_third_peer_gets_of_a_forked_stream_what_is_agreed_and_no_more() -> None:
+    bench = forked_bench()
+    bench.pass_time(5_000)
+    for node in bench.nodes:
+        (fork,) = node.forks()
+        assert fork.other
+        agreed = node.log.disk.streams[A][9]
+        node.do(node.engine.quarantined({A: Head(10, agreed.hash)}))
+    third = bench.add(3, MemoryDisk())
+    bench.start(third)
+    for node in bench.nodes:
+        node.do(node.engine.set_members({other.peer for other in bench.nodes}))
+    bench.pass_time(10_000)
+    assert third.log.heads()[A].sequence == 10
+    assert not third.forks()
+    assert third.log.heads()[stream(9)].sequence == 4
+
+
+def test_a_stream_in_quarantine_since_an_earlier_life_is_not_pulled_without_end() -> None:
+    one, two = disk(A, seed=1, shared=10, count=20), disk(A, seed=1, shared=10, count=25)
+    bench = Bench(2, CONFIG, {1: one, 2: two})
+    reader = bench.nodes[0]
+    reader.do(reader.engine.quarantined({A: Head(10, one.streams[A][9].hash)}))
+    bench.pass_time(60_000)
+    assert reader.log.heads()[A].sequence == 20
+    assert len(reader.requests()) < 6
+    assert not reader.forks()

@@ -14,9 +14,9 @@ from proto.ids import NO_TENANT, AgentId
 from proto.payloads import (
     BeaconsRenewed,
     PageListed,
-    PeerJoined,
     PeerRetired,
 )
+from tests.support.members import joined
 from tests.support.replicas import (
     BOTH,
     EAST,
@@ -166,11 +166,8 @@ def test_a_renewal_that_arrives_late_brings_back_what_had_expired() -> None:
 
 
 def test_a_member_is_retired_even_if_its_joining_arrives_later() -> None:
-    joined = PeerJoined(
-        peer=peer(7), public_key=bytes(32), name="g", inviter=peer(1), signature=b"", inviter_signature=b""
-    )
     one, two, three = Peer(1), Peer(2), Peer(3)
-    one.append(joined)
+    one.append(joined(7, 7))
     two.append(PeerRetired(peer=peer(7), frontier=()))
     three.pull(two, one)
     one.pull(two)

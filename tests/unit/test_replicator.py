@@ -91,7 +91,7 @@ class Mesh:
             log,
             QUICK,
             lambda: member.vitals(),  # noqa: PLW0108 - a test exchanges it
-            on_fork=lambda s, n: member.forks.append((s, n)),
+            on_fork=lambda s, n, _other: member.forks.append((s, n)),
         )
         await live.start()
         await bulk.start()

@@ -42,6 +42,7 @@ CALLS: dict[str, dict[str, object]] = {
     "rotate_key": {"id": "abcdefgh"},
     "peers": {},
     "invite_peer": {},
+    "retire_peer": {"peer": "x"},
     "status": {},
     "tail": {},
     "verify_log": {},
@@ -57,6 +58,7 @@ NEEDS = {
     "rotate_key": "admin",
     "peers": "admin",
     "invite_peer": "operator",
+    "retire_peer": "operator",
     "verify_log": "operator",
     "shutdown": "operator",
 }
