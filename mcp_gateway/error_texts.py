@@ -11,6 +11,7 @@ import re
 
 from mcp_gateway.refusals import TEXT_CHARS
 from mcp_gateway.specs import CallSpec, ToolSpec
+from mcp_gateway.unseen import visible
 from proto.errors import HyphaeError, rebuild
 
 MAY_BE_STORED = "It may have been stored."
@@ -43,6 +44,7 @@ def explained(spec: CallSpec, error: HyphaeError, *, in_doubt: bool, key: str | 
     """
     said = _OF_THE_DATA.search(error.message)
     problem, advice = _parts(error.message, said)
+    problem = visible(problem)  # it may repeat what somebody sent
     if in_doubt and not spec.reads:
         consequence, step = _doubt(spec, key)
     else:

@@ -171,7 +171,8 @@ class HttpApp:
         await exchange.respond(200 if state.get("ready") else 503, jsonrpc.encode(dict(state)))
 
     async def _serve_metrics(self, exchange: Exchange, caller: Caller) -> None:
-        if (refusal := await caller.refusal()) is not None:
+        """Show the metrics to operators: they count what all tenants do."""
+        if (refusal := await caller.refusal("operator")) is not None:
             await http_rest.refuse(exchange, refusal)
             return
         await exchange.respond(200, self._metrics(), METRICS_TYPE)

@@ -15,7 +15,7 @@ from mcp_gateway.authentication import HOW_TO_GET_ONE, key_of_headers
 from mcp_gateway.calling import wall_ms
 from mcp_gateway.http_exchange import Exchange
 from mesh.ports import Requester
-from proto.errors import Invalid, Unauthenticated
+from proto.errors import Forbidden, HyphaeError, Invalid, Unauthenticated
 from proto.limits import PROJECT_CHARS
 from proto.messages import Credential, KeyCredential, LocalUser, Reply, Request
 
@@ -46,12 +46,18 @@ class Caller:
             Request(method, args, deadline_ms, self.credential, default_project=self.project)
         )
 
-    async def refusal(self) -> Unauthenticated | None:
-        """Return why the service does not know this caller, or None."""
+    async def refusal(self, scope: str | None = None) -> HyphaeError | None:
+        """Return why the service does not know this caller, or why the scope is not the caller's, or None."""
         if isinstance(self.credential, LocalUser):
             return None
         reply = await self.door("whoami", {}, wall_ms() + WHOAMI_MS)
-        return reply.error if isinstance(reply.error, Unauthenticated) else None
+        if isinstance(reply.error, Unauthenticated):
+            return reply.error
+        if scope is not None and scope not in (reply.result or {}).get("scopes", ()):
+            return Forbidden(
+                f"this key has no scope {scope}. Nothing was changed. Ask an operator of the mesh."
+            )
+        return None
 
     def confirm(self, pages: Iterable[str]) -> None:
         """Say that inbox pages have been sent completely."""

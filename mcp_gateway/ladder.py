@@ -149,11 +149,14 @@ def _mismatch(text: str) -> Fault:
     return Fault(eras.HEADER_MISMATCH, f"Header mismatch: {text}")
 
 
+VERSION_SHOWN = 64
+
+
 def _unsupported(requested: str, revisions: Revisions) -> Fault:
     return Fault(
         eras.UNSUPPORTED_VERSION,
         f"Unsupported protocol version: {shown(requested)[1:-1]}",
-        {"supported": list(revisions.names), "requested": requested},
+        {"supported": list(revisions.names), "requested": requested[:VERSION_SHOWN]},
     )
 
 

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from mcp_gateway.specs import ArgumentSpec, CallSpec
+from mcp_gateway.unseen import visible
 
 TEXT_CHARS = 300
 SHOWN_CHARS = 40
@@ -37,7 +38,8 @@ def compose(spec: CallSpec, refused: Refused) -> str:
     """Return the whole text of a refusal, without its code word, within the limit."""
     step = refused.step or example_call(spec, refused.argument)
     room = TEXT_CHARS - len(f"invalid:   {spec.consequence}{step}")
-    problem = refused.problem if len(refused.problem) <= room else f"{refused.problem[: room - 3]}..."
+    said = visible(refused.problem)
+    problem = said if len(said) <= room else f"{said[: room - 3]}..."
     return f"{problem} {spec.consequence} {step}"
 
 

@@ -7,6 +7,7 @@ know SQL; nothing here knows what events mean.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,9 @@ def migrate(connection: apsw.Connection, path: str, found: int) -> None:
         unfinished.unlink(missing_ok=True)
         connection.execute("VACUUM INTO ?", (str(unfinished),))
         unfinished.replace(copy)
-    except (OSError, apsw.FullError, apsw.CantOpenError) as error:
+    except (OSError, apsw.FullError, apsw.CantOpenError, apsw.IOError) as error:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
         raise Unavailable(
             f"{path} has format {found}, and the copy that is kept before it becomes {FORMAT} cannot be written:"
             f" {error}. Nothing was changed. Make room for a second {Path(path).name}, then start again."

@@ -86,7 +86,7 @@ class Placement:
 class Filters:
     """The part of a beacon that is in its id, so that it is the same in every placement.
 
-    Without layers it asks for layer 0: a summary says what its members said, and they were delivered.
+    No layers are all of them, as version 0.1.0 wrote its beacons; what a call leaves out is written as layer 0.
     """
 
     project: str | None
@@ -99,7 +99,7 @@ class Filters:
         return (
             (self.project is None or diff.project == self.project)
             and (not self.cell_types or diff.cell_type in self.cell_types)
-            and (diff.layer in self.layers if self.layers else diff.layer == 0)
+            and (not self.layers or diff.layer in self.layers)
             and diff.salience >= self.min_salience
         )
 

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from node.cli.output import visible
+from mcp_gateway.unseen import visible
 from proto.errors import HyphaeError
 
 EXIT_CODES: dict[int, str] = {

@@ -6,22 +6,15 @@ The only module that imports rich.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mcp_gateway.unseen import UNSEEN, visible
+
 Progress = Callable[[int, int], None]
 """Told how much is done, and how much there is in all (0 when that is not known)."""
-
-# What a memory may hold and a terminal would obey or hide: C0 and C1 controls but for tab and line feed, marks
-# and overrides of writing direction, characters without width, separators of lines, tags.
-# Source: Unicode Technical Reports 36 and 55.
-_UNSEEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
 
 
 def is_terminal() -> bool:
@@ -32,7 +25,7 @@ def is_terminal() -> bool:
 def print_json(value: Any) -> None:
     """Print one line of JSON, non-ASCII kept; on a terminal what cannot be seen is escaped as JSON does it."""
     text = json.dumps(value, ensure_ascii=False)
-    print(_UNSEEN.sub(lambda c: json.dumps(c[0])[1:-1], text) if is_terminal() else text, flush=True)
+    print(UNSEEN.sub(lambda c: json.dumps(c[0])[1:-1], text) if is_terminal() else text, flush=True)
 
 
 def print_text(text: str) -> None:
@@ -43,14 +36,6 @@ def print_text(text: str) -> None:
 def note(text: str) -> None:
     """Say something beside the result, on stderr."""
     print(visible(text), file=sys.stderr, flush=True)
-
-
-def visible(text: str) -> str:
-    """Return text in which what could command a terminal, or deceive its reader, is written as an escape.
-
-    Line feeds and tabs stay; `U+202E` becomes the six characters ``\\u202e``.
-    """
-    return _UNSEEN.sub(lambda c: c[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:

@@ -30,6 +30,7 @@ from proto.scoring import quantise
 DEFAULT_THRESHOLD = 0.30  # best F1 over labelled interests of the demo's corpus; see docs/benchmarks.md
 EXAMPLES = 3
 COUNTED = 1_000
+DEFAULT_LAYERS = (0,)
 UNREAD_COUNTED = 10_000
 PAGE_OF_BEACONS = 100
 
@@ -45,7 +46,7 @@ class BeaconOperations:
         p, args, context = call.principal, call.args, self._context
         p.require("read")
         p.scope(args.get("project"))
-        beacon = _beacon_id(call)
+        beacon, layers = await context.writer.ask(lambda r: _named(r, call, context.now_ms))
         if args.get("ttl_seconds") == 0:
             held = await context.writer.ask(lambda r: _standing(r, beacon, context.now_ms))
             return await self._withdraw(call, beacon, held is not None)
@@ -63,7 +64,7 @@ class BeaconOperations:
             created = _standing(replica, beacon, now_ms) is None
             if created:
                 _check_room(replica, p.agent_id, now_ms, context.bounds.beacons_per_agent)
-            return _placed(call, beacon, vector, threshold, ttl_s, expires_ms, frontier)
+            return _placed(call, beacon, layers, vector, threshold, ttl_s, expires_ms, frontier)
 
         await append_one(context, call, build)
         return {
@@ -152,7 +153,7 @@ class BeaconOperations:
 
     async def _would_match(self, call: Call, embedding: Embedding | None, threshold: float) -> dict[str, Any]:
         p, args, context = call.principal, call.args, self._context
-        layers = args.get("layers") or [0]
+        layers = args.get("layers") or DEFAULT_LAYERS
         found: list[tuple[int, float]] = []
         for layer in layers:
             wanted = CellFilter(
@@ -174,13 +175,27 @@ class BeaconOperations:
         return {"count": len(kept), "examples": examples}
 
 
-def _beacon_id(call: Call) -> BeaconId:
+def _named(replica: Replica, call: Call, now_ms: int) -> tuple[BeaconId, tuple[int, ...]]:
+    """Return the beacon that a call names, and its layers.
+
+    One that version 0.1.0 placed without layers hears of all of them, on old and new peers alike, and stays itself
+    while it lives; a new one hears of layer 0, for a summary says what its members said.
+    """
+    if not call.args.get("layers"):
+        older = _beacon_id(call, ())
+        if _standing(replica, older, now_ms) is not None:
+            return older, ()
+    layers = tuple(sorted(set(call.args.get("layers") or DEFAULT_LAYERS)))
+    return _beacon_id(call, layers), layers
+
+
+def _beacon_id(call: Call, layers: tuple[int, ...]) -> BeaconId:
     args, p = call.args, call.principal
     key = (
         args["interest"],
         args.get("project"),
         sorted(set(args.get("cell_types", ()))),
-        sorted(set(args.get("layers", ()))),
+        list(layers),
         round(args.get("min_salience", 0) * 10_000),
     )
     return BeaconId(derive("beacon", p.tenant, p.agent_id, encode(key)))
@@ -217,6 +232,7 @@ def _vector(embedding: Embedding, space: str) -> Vector:
 def _placed(
     call: Call,
     beacon: BeaconId,
+    layers: tuple[int, ...],
     vector: Vector | None,
     threshold: float,
     ttl_s: int,
@@ -235,7 +251,7 @@ def _placed(
         project=args.get("project"),
         readable=None if readable is None else tuple(sorted(readable)),
         cell_types=tuple(sorted(set(args.get("cell_types", ())))),
-        layers=tuple(sorted(set(args.get("layers", ())))),
+        layers=layers,
         min_salience=round(args.get("min_salience", 0) * 10_000),
         include_own=args.get("include_own", False),
         strict=args.get("strict", False),
@@ -261,7 +277,7 @@ def _beacon_object(beacon: Beacon, placement: Placement, expires_ms: int, waitin
     filters: dict[str, Any] = {}
     if f.cell_types:
         filters["cell_types"] = sorted(f.cell_types)
-    if f.layers:
+    if f.layers and f.layers != {*DEFAULT_LAYERS}:
         filters["layers"] = sorted(f.layers)
     if f.min_salience:
         filters["min_salience"] = f.min_salience / 10_000

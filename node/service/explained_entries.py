@@ -161,9 +161,9 @@ def _filters(filters: Filters, placement: Placement, diff: Diff) -> Iterator[dic
     if filters.cell_types:
         alone = replace(_ANY, cell_types=filters.cell_types)
         yield check("cell_types", alone.admit(diff), ", ".join(sorted(filters.cell_types)), diff.cell_type)
-    if filters.layers or diff.layer:
+    if filters.layers - {0} or diff.layer:
         alone = replace(_ANY, layers=filters.layers)
-        wanted = ", ".join(map(str, sorted(filters.layers or {0})))
+        wanted = ", ".join(map(str, sorted(filters.layers))) or "any"
         yield check("layers", alone.admit(diff), wanted, diff.layer)
     if filters.min_salience:
         alone = replace(_ANY, min_salience=filters.min_salience)

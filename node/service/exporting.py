@@ -47,7 +47,7 @@ class ExportOperations:
     def _after(self, call: Call) -> int:
         if "cursor" not in call.args:
             return 0
-        peer, number = parse_position("export", call.principal.agent_id, call.args["cursor"])
+        peer, number = parse_position("export", call.principal.agent_id, call.args["cursor"], bytes, int)
         if peer != self._context.peer:
             raise Invalid(
                 "cursor is of another peer, whose order is another. Nothing was changed."

@@ -90,7 +90,7 @@ class KeyOperations:
         everywhere = "operator" in p.scopes
         after = (-1, "")
         if "cursor" in call.args:
-            after_ms, after_id = parse_position("keys", p.agent_id, call.args["cursor"])
+            after_ms, after_id = parse_position("keys", p.agent_id, call.args["cursor"], int, str)
             after = (int(after_ms), str(after_id))
         found = await self._context.pool.read(
             lambda db: database.rows(
@@ -121,6 +121,8 @@ class KeyOperations:
         """Issue a key with the same rights and revoke the old one, in one transaction."""
         p, old_id = call.principal, call.args["id"]
         agent, owner, tenant, scopes, projects, default = await self._find(call)
+        for field, name in (("agent", agent), ("owner", owner)):
+            _refuse_reserved(field, name)
         key, issued = mint_key(
             self._context.random_bytes,
             tenant=tenant,

@@ -26,7 +26,8 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 _Key = tuple[Scope, bytes | None]
 
-RUNS_AT_ONCE: Final = 16  # one compares, the others wait for it
+RUNS_AT_ONCE: Final = 256  # one compares, the others wait for it
+RUNS_OF_A_TENANT: Final = 4  # so that nobody makes all the others wait
 UNSEEN_S: Final = 60.0  # in which whoever was told "running" may ask what has become of it
 
 
@@ -54,9 +55,10 @@ class Consolidations:
         """
         key = (scope, session)
         if key not in self._running:
-            if len(self._running) >= RUNS_AT_ONCE or self._stopping.is_set():
+            own = sum(other[0] == scope[0] for other, _ in self._running)
+            if own >= RUNS_OF_A_TENANT or len(self._running) >= RUNS_AT_ONCE or self._stopping.is_set():
                 raise Overloaded(
-                    f"{len(self._running)} consolidations are under way, limit {RUNS_AT_ONCE}. Nothing was begun."
+                    f"{own} consolidations of this tenant are under way, limit {RUNS_OF_A_TENANT}. Nothing was begun."
                     " Try again in 5 s.",
                     retry_after_ms=5_000,
                 )

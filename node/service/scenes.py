@@ -145,4 +145,4 @@ def _member(cell: StoredCell) -> dict[str, Any]:
 
 def _place(p: Principal, cursor: str) -> tuple[int, bytes]:
     """Return (to_ms, scene id) of the last scene of a page."""
-    return cast("tuple[int, bytes]", parse_position(LIST, p.agent_id, cursor))
+    return cast("tuple[int, bytes]", parse_position(LIST, p.agent_id, cursor, int, bytes))

@@ -98,7 +98,9 @@ def test_old_sessions_and_event_ids_are_ignored(shared: HttpPeer) -> None:
         ("tools/list", enveloped({"cursor": "x"}), repeated("tools/list"), 400, -32602),
         (
             "tools/call",
-            enveloped({"name": "get_scene", "arguments": {"scene_id": "x"}}),
+            enveloped(
+                {"name": "get_scene", "arguments": {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"}}
+            ),
             repeated("tools/call", {"name": "get_scene"}),
             200,
             4040,

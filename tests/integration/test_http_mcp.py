@@ -234,7 +234,11 @@ def test_what_must_not_be_answered_is_202_without_a_body(shared: HttpPeer, body:
         ("no/such", {}, -32601),
         ("logging/setLevel", {"level": "info"}, -32601),
         ("tools/call", {"name": "unknown"}, -32602),
-        ("tools/call", {"name": "get_scene", "arguments": {"scene_id": "x"}}, 4040),
+        (
+            "tools/call",
+            {"name": "get_scene", "arguments": {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"}},
+            4040,
+        ),
     ],
 )
 def test_errors_of_the_protocol_and_the_service_travel_at_200(

@@ -88,6 +88,11 @@ class TestKeys:
         assert nobody.send(verb, path, "{}" if verb == "POST" else None)[0] == 401
         assert nobody.send("GET", "/healthz", None)[0] == 200
 
+    def test_metrics_count_all_tenants_and_so_are_for_operators(self, peer: RunningPeer) -> None:
+        assert peer.agent().send("GET", "/metrics", None)[0] == 403
+        assert peer.new_agent(scopes=["admin"]).send("GET", "/metrics", None)[0] == 403
+        assert b"hyphae_" in peer.operator().send("GET", "/metrics", None)[1]
+
     def test_two_different_keys_in_one_request_are_refused_and_one_twice_is_not(
         self, peer: RunningPeer
     ) -> None:

@@ -82,7 +82,7 @@ def test_an_agent_lists_stores_recalls_and_reads_its_errors(transport: Any, mode
             assert refused.content[0].text.startswith("invalid: cell_type is missing")
 
             with pytest.raises(MCPError) as caught:
-                await client.call_tool("get_scene", {"scene_id": "none"})
+                await client.call_tool("get_scene", {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"})
             assert caught.value.error.code == 4040
             assert caught.value.error.message.startswith("not_found: ")
             assert caught.value.error.data == {"code": "not_found", "definite": True}

@@ -126,7 +126,7 @@ def test_an_agent_reads_what_it_did_wrong(peer: RunningPeer, transport: Open, mo
                 await client.call_tool("store", {"content": "x", "cell_type": "Fact"})
             assert forbidden.value.error.data == {"code": "forbidden", "definite": True}
             with pytest.raises(MCPError, match=r"^not_found: ") as missing:
-                await client.call_tool("get_scene", {"scene_id": "none"})
+                await client.call_tool("get_scene", {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"})
             assert missing.value.error.data == {"code": "not_found", "definite": True}
             with pytest.raises(MCPError):
                 await client.call_tool("forget_everything", {})

@@ -16,9 +16,9 @@ from node.data_directory import PeerDirectory
 from node.identity import load_identity, save_identity
 from node.replica import Draft, Replica
 from node.scene_summary import ExtractiveSummariser, Member, Summary
-from node.service import consolidation, scenes
+from node.service import consolidation, scene_runs, scenes
 from node.sqlite_log import read_segment
-from proto.errors import Forbidden, HyphaeError, Invalid, NotFound, Unavailable
+from proto.errors import Forbidden, HyphaeError, Invalid, NotFound, Overloaded, Unavailable
 from proto.payloads import Vector
 from tests.support.open_service import OpenPeer, open_peer
 from tests.support.replicas import memory
@@ -421,6 +421,20 @@ class TestBesideEachOther:
             mine = await consolidate(peer)
             assert (mine["created"], mine["unchanged"]) == (1, 0)
             assert (await consolidate(peer))["created"] == 0
+
+        on_a_peer(tmp_path, story)
+
+    def test_one_tenant_does_not_take_the_places_of_another(self, tmp_path: Path, held: type[Held]) -> None:
+        async def story(peer: OpenPeer) -> None:
+            greedy = await peer.key("greedy", tenant="acme")
+            bob = await peer.key("bob", tenant="other")
+            for number in range(scene_runs.RUNS_OF_A_TENANT):
+                await store(peer, RETRIES, greedy, project=f"p{number}")
+                await consolidate(peer, greedy, project=f"p{number}", wait_ms=0)
+            with pytest.raises(Overloaded, match="of this tenant"):
+                await consolidate(peer, greedy, project="one-more", wait_ms=0)
+            assert (await consolidate(peer, bob, wait_ms=0))["state"] == "running"
+            held.go_on.set()
 
         on_a_peer(tmp_path, story)
 

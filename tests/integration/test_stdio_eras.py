@@ -154,7 +154,7 @@ def test_a_real_gateway_serves_both_eras_at_once() -> None:
             assert [hit["node_id"] for hit in hits] == [node_id]
             send(gateway.stdio, "listed", "tools/list")
             assert len(gateway.stdio.answer("listed")["result"]["tools"]) == 11
-            send_call(gateway.stdio, "none", "get_scene", scene_id="none")
-            assert gateway.stdio.answer("none")["error"]["code"] in {4000, 4040}
+            send_call(gateway.stdio, "none", "get_scene", scene_id="6f9619ff-8b86-d011-b42d-00cf4fc964ff")
+            assert gateway.stdio.answer("none")["error"]["code"] == 4040
             gateway.stdio.close_input()
             assert gateway.stdio.wait(EXIT_S) == 0

@@ -222,7 +222,7 @@ def _admits(payload: BeaconPlaced, cell: CellStored) -> bool:
     return (
         payload.project in (None, cell.project)
         and (not payload.cell_types or cell.cell_type in payload.cell_types)
-        and cell.layer in (payload.layers or (0,))
+        and (not payload.layers or cell.layer in payload.layers)
         and cell.salience >= payload.min_salience
     )
 

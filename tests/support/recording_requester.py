@@ -166,7 +166,7 @@ class RecordingRequester:
         return Reply(result=result, page=page)
 
     def _whoami(self, agent: str, args: Mapping[str, Any], request: Request) -> dict[str, Any]:
-        return {"agent": agent, "owner": agent, "tenant": "default", "scopes": ["read", "write"]}
+        return {"agent": agent, "owner": agent, "tenant": "default", "scopes": ["read", "write", "operator"]}
 
     def _open_session(self, agent: str, args: Mapping[str, Any], request: Request) -> dict[str, Any]:
         project = args.get("project") or request.default_project or "default"

@@ -153,9 +153,17 @@ def test_a_scene_is_part_of_the_state() -> None:
 
 def test_a_summary_is_heard_by_beacons_that_ask_for_its_layer_only() -> None:
     one = Peer(1)
-    one.place("plain")
+    one.place("plain", layers=(0,))
     one.place("layered", by="dan", layers=(1,))
     one.append(memory("h", layer=1))
     one.store("a")
     assert set(one.entries("ann")) == {"created a"}
     assert set(one.entries("dan")) == {"created h"}
+
+
+def test_a_beacon_written_without_layers_hears_of_all_as_it_always_did() -> None:
+    one = Peer(1)
+    one.place("of version 0.1.0")
+    one.append(memory("h", layer=1))
+    one.store("a")
+    assert set(one.entries("ann")) == {"created a", "created h"}

@@ -23,7 +23,7 @@ CALLS: dict[str, dict[str, object]] = {
     "place_beacon": {"interest": "x"},
     "list_beacons": {},
     "diffs_since": {"since": "1h"},
-    "get_scene": {"scene_id": "x"},
+    "get_scene": {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"},
     "list_scenes": {},
     "drain_inbox": {},
     "get_node": {"node_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"},
