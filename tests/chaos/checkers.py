@@ -18,6 +18,7 @@ from tests.chaos.history import FAULT, HEAL, NOTE, OK, UNKNOWN, Record, pairs
 SERVES_WITHIN_S: Final = 30.0
 DELIVERS_WITHIN_S: Final = 60.0
 SHOWN: Final = 5
+MOMENT_EVENTS: Final = 10
 
 Check = Callable[[Sequence[Record]], list[str]]
 _CANARY = re.compile(r"canary-(tenant|owner)-([a-z]+)")
@@ -211,6 +212,9 @@ def figures(records: Sequence[Record]) -> dict[str, Any]:
         "repeats_unmarked_elsewhere": _repeats(all_pages, marked=False),
         "faults": dict(Counter(r.what for r in records if r.kind == FAULT)),
         "struck": sum(len(r.value.get("targets", ())) for r in records if r.kind == FAULT),
+        "seen_apart": sum(
+            _apart(r.value["events"]) for r in records if r.kind == HEAL and "events" in r.value
+        ),
         "healed_to_delivered_s": round(max(drained) - _last_heal(records), 1) if drained else None,
     }
 
@@ -223,6 +227,12 @@ def _repeats(all_pages: Iterable[Page], *, marked: bool) -> int:
         count += again if page.may_repeat == marked else 0
         seen[page.reader].update(e.diff for e in page.entries)
     return count
+
+
+def _apart(events: Sequence[int | None]) -> bool:
+    """Tell whether a fault showed: a peer did not answer, or lacked more than a moment's events."""
+    known = [n for n in events if n is not None]
+    return len(known) < len(events) or max(known) - min(known) > MOMENT_EVENTS
 
 
 def _agree(records: Sequence[Record], member: str) -> list[str]:

@@ -12,19 +12,20 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import docker
+import docker  # type: ignore[import-untyped]
 import yaml  # type: ignore[import-untyped]
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, NotFound  # type: ignore[import-untyped]
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from tests.chaos.cluster import PEERS, SERVERS
-from tests.chaos.serving import serves, together
+from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
 
@@ -61,13 +62,13 @@ class ContainerCluster:
         for name in (*PEERS, *SERVERS):
             self._engine.volumes.create(self._volume(name))
         self._prepare()
-        together(lambda n=n: self._start_server(n) for n in SERVERS)
-        together(lambda n=n: self._start_peer(n) for n in PEERS)
-        together(lambda n=n: eventually(lambda: serves(self.url(n)), f"{n} serves", START_S) for n in PEERS)
+        for_each(self._start_server, SERVERS)
+        for_each(self._start_peer, PEERS)
+        for_each(self._until_it_serves, PEERS)
 
     def stop(self) -> None:
-        together(lambda n=n: self.end(n) for n in PEERS)
-        together(lambda n=n: self.end(n) for n in SERVERS)
+        for_each(self.end, PEERS)
+        for_each(self.end, SERVERS)
 
     def close(self) -> None:
         for container in self._containers.values():
@@ -145,22 +146,21 @@ class ContainerCluster:
     # -- harm
 
     def kill(self, members: Sequence[str]) -> None:
-        together(lambda n=n: self._if_it_runs(n, "kill") for n in members)
+        for_each(partial(self._if_it_runs, "kill"), members)
 
     def revive(self, members: Sequence[str]) -> None:
         self.resume(members)
-        together(lambda n=n: self._containers[n].start() for n in members)
-        peers = [n for n in members if n in PEERS]
-        together(lambda n=n: eventually(lambda: serves(self.url(n)), f"{n} serves", START_S) for n in peers)
+        for_each(self._start_again, members)
+        for_each(self._until_it_serves, [name for name in members if name in PEERS])
 
     def end(self, member: str) -> None:
         self._containers[member].stop(timeout=STOP_S)
 
     def pause(self, members: Sequence[str]) -> None:
-        together(lambda n=n: self._if_it_runs(n, "pause") for n in members)
+        for_each(partial(self._if_it_runs, "pause"), members)
 
     def resume(self, members: Sequence[str]) -> None:
-        together(lambda n=n: self._if_it_runs(n, "unpause") for n in members)
+        for_each(partial(self._if_it_runs, "unpause"), members)
 
     def disconnect(self, peers: Sequence[str]) -> None:
         for name in peers:
@@ -177,7 +177,13 @@ class ContainerCluster:
     def _network(self) -> Any:
         return self._engine.networks.get(self._mesh.id)
 
-    def _if_it_runs(self, name: str, what: str) -> None:
+    def _start_again(self, name: str) -> None:
+        self._containers[name].start()
+
+    def _until_it_serves(self, name: str) -> None:
+        eventually(lambda: serves(self.url(name)), f"{name} serves", START_S)
+
+    def _if_it_runs(self, what: str, name: str) -> None:
         with contextlib.suppress(APIError, NotFound):  # not running, paused already, not paused
             getattr(self._containers[name], what)()
 

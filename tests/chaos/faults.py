@@ -110,10 +110,18 @@ class Injector:
 
     Args:
         rng: decides what, whom and how long.
+        probe: returns how many events each peer holds, None where it does not say; asked before each heal, so that
+            the history shows whether the fault had an effect.
     """
 
-    def __init__(self, cluster: Cluster, history: History, rng: random.Random) -> None:
-        self._cluster, self._history, self._rng = cluster, history, rng
+    def __init__(
+        self,
+        cluster: Cluster,
+        history: History,
+        rng: random.Random,
+        probe: Callable[[], Sequence[int | None]],
+    ) -> None:
+        self._cluster, self._history, self._rng, self._probe = cluster, history, rng, probe
         self._waiting = threading.Event()
 
     def play(self, name: str) -> None:
@@ -123,9 +131,10 @@ class Injector:
         self._history.note(FAULT, "injector", name, targets=list(strike.targets), total=strike.total)
         try:
             self._waiting.wait(strike.hold_s)
+            events = list(self._probe())
         finally:
             strike.heal()
-            self._history.note(HEAL, "injector", name, targets=list(strike.targets))
+        self._history.note(HEAL, "injector", name, targets=list(strike.targets), events=events)
 
     def rest(self, seconds: float) -> None:
         """Leave the mesh alone for a while."""

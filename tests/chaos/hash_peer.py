@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from node.cli import node as node_command
 from node.cli.root import run
 from node.peer import PeerConfig
+from node.settings import Settings
 
 
 def main(arguments: list[str]) -> int:
     """Run the command line, with that one choice made differently."""
     usual = node_command._peer_config
 
-    def with_hashes(*given: Any) -> PeerConfig:
-        return dataclasses.replace(usual(*given), embedder="hash")
+    def with_hashes(options: Mapping[str, Any], settings: Settings, data: Path) -> PeerConfig:
+        return dataclasses.replace(usual(options, settings, data), embedder="hash")
 
     node_command._peer_config = with_hashes
     return run(arguments)

@@ -11,14 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
 from tests.chaos.cluster import PEERS, SERVERS
-from tests.chaos.serving import serves, together
+from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
 from tests.support.prepared_mesh import FAR_MS, LOOPBACK, PreparedServer, loopback_plan
@@ -65,16 +65,16 @@ class ProcessCluster:
         prepare(self._plan, FAR_MS)
         for number in range(1, len(SERVERS) + 1):
             self._keep_to_proxies(self._plan.config(number))
-        together(server.start for server in self._servers.values())
+        for_each(PreparedServer.start, self._servers.values())
         self._thread.start()
         for number, name in enumerate(PEERS, 1):
             self._run(self._proxies[name].start())
             self._peers[name] = self._peer(name, number)
-        together(peer.start for peer in self._peers.values())
-        together(lambda n=n: eventually(lambda: serves(self.url(n)), f"{n} serves", START_S) for n in PEERS)
+        for_each(RunningPeer.start, self._peers.values())
+        for_each(self._until_it_serves, PEERS)
 
     def stop(self) -> None:
-        together(lambda p=p: p.stop() for p in self._peers.values())
+        for_each(RunningPeer.stop, self._peers.values())
         for server in self._servers.values():
             server.kill()
 
@@ -138,11 +138,11 @@ class ProcessCluster:
     # -- harm
 
     def kill(self, members: Sequence[str]) -> None:
-        together(self._member(name).kill for name in members)
+        for_each(self._kill, members)
 
     def revive(self, members: Sequence[str]) -> None:
         self.resume(members)
-        together(self._start_of(name) for name in members if not self._runs(name))
+        for_each(self._start, [name for name in members if not self._runs(name)])
 
     def end(self, member: str) -> None:
         found = self._member(member)
@@ -172,8 +172,14 @@ class ProcessCluster:
     def _member(self, name: str) -> RunningPeer | PreparedServer:
         return self._peers[name] if name in self._peers else self._servers[name]
 
-    def _start_of(self, name: str) -> Callable[[], object]:
-        return self._member(name).start
+    def _kill(self, name: str) -> None:
+        self._member(name).kill()
+
+    def _start(self, name: str) -> None:
+        self._member(name).start()
+
+    def _until_it_serves(self, name: str) -> None:
+        eventually(lambda: serves(self.url(name)), f"{name} serves", START_S)
 
     def _runs(self, name: str) -> bool:
         process = self._member(name).process

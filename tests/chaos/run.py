@@ -16,11 +16,12 @@ from tests.chaos.caller import CALL_S
 from tests.chaos.cluster import PEERS, Cluster
 from tests.chaos.faults import FAULTS, Injector
 from tests.chaos.history import HEAL, NOTE, OK, UNKNOWN, History
-from tests.chaos.serving import together
+from tests.chaos.serving import for_each
 from tests.chaos.workload import PROFILES, Agent, make_agents
 from tests.support.http_agent import HttpAgent
 
 SETTLE_S: Final = 60.0
+PROBE_S: Final = 1.0
 BETWEEN_S: Final = 2.0  # faults of a scenario, at most
 
 
@@ -67,10 +68,16 @@ def play(
     agents = make_agents(history, urls, _keys(urls["peer-1"], operator), seed, stop)
     threads = [threading.Thread(target=agent.work, name=agent.profile.name) for agent in agents]
     try:
-        together(agent.settle for agent in agents)
+        for_each(Agent.settle, agents)
         for thread in threads:
             thread.start()
-        _inject(Injector(cluster, history, rng), scenario, rng, seconds, say)
+        injector = Injector(
+            cluster,
+            history,
+            rng,
+            lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls.values()),
+        )
+        _inject(injector, scenario, rng, seconds, say)
     finally:
         stop.set()
         for thread in threads:
@@ -79,7 +86,7 @@ def play(
     _heal(cluster, history)
     _look_at_the_end(agents, urls, operator, history, say)
     cluster.stop()
-    for peer, seen in zip(PEERS, together(lambda p=p: cluster.inspect(p) for p in PEERS), strict=True):
+    for peer, seen in zip(PEERS, for_each(cluster.inspect, PEERS), strict=True):
         history.note(NOTE, "observer", "log", peer, **seen)
     for agent in agents:
         agent.caller.close()
@@ -122,16 +129,14 @@ def _look_at_the_end(
     history: History,
     say: Callable[[str], None],
 ) -> None:
-    own = dict(
-        filter(None, together(lambda p=p: _takes_a_store(p, urls[p], operator, history) for p in PEERS))
-    )
-    together(agent.finish_stores for agent in agents)
+    own = dict(filter(None, for_each(lambda p: _takes_a_store(p, urls[p], operator, history), PEERS)))
+    for_each(Agent.finish_stores, agents)
     _settle(urls, operator)
-    together(agent.drain_to_the_end for agent in agents)
+    for_each(Agent.drain_to_the_end, agents)
     say("settled; looking what each peer holds")
     for peer in PEERS:
         held = _held_of(own, urls[peer], operator)
-        for seen in together(lambda a=agent, p=peer: a.look(p) for agent in agents):
+        for seen in for_each(lambda agent: agent.look(peer), agents):  # noqa: B023 - used before it changes
             held.update(seen)
         history.note(NOTE, "observer", "holds", peer, keys=held)
     _settle(urls, operator)
@@ -180,8 +185,8 @@ def _settle(urls: Mapping[str, str], operator: str) -> None:
         pause.wait(0.5)
 
 
-def _events(url: str, operator: str) -> int | None:
-    caller: Any = HttpAgent(url, operator, timeout_s=CALL_S)
+def _events(url: str, operator: str, timeout_s: float = CALL_S) -> int | None:
+    caller: Any = HttpAgent(url, operator, timeout_s=timeout_s)
     try:
         return int(caller("status")["events"])
     except (AssertionError, OSError, ValueError):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 ASK_S = 3.0
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def serves(url: str) -> bool:
@@ -23,10 +25,10 @@ def serves(url: str) -> bool:
         connection.close()
 
 
-def together(steps: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Do all at once; return the results in order, or raise the first failure after all have ended."""
-    wanted = list(steps)
+def for_each(step: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Take the step for all items at once; return the results in order, or raise the first failure at the end."""
+    wanted = list(items)
     if not wanted:
         return []
     with ThreadPoolExecutor(len(wanted)) as pool:
-        return [future.result() for future in [pool.submit(step) for step in wanted]]
+        return [future.result() for future in [pool.submit(step, item) for item in wanted]]
