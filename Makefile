@@ -17,7 +17,7 @@ FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test clients check format docs up cluster down load bench sim image chaos chaos-smoke clean
+.PHONY: help setup demo test clients check format docs up cluster down load bench sim image chaos chaos-long chaos-smoke clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +100,9 @@ image: setup ## build the container image; BASE_IMAGE=python:3.12-slim IMAGE=hyp
 
 chaos: setup ## break a real mesh in many ways and check every promise; ON=processes SECONDS=20 SEED= SCENARIO=
 	$(BIN)/python -m tests.chaos $(SCENARIO) --on $(or $(ON),processes) --seconds $(or $(SECONDS),20) $(if $(SEED),--seed $(SEED))
+
+chaos-long: setup ## pairs of faults for MINUTES=60, with ever further seeds; ON=processes
+	$(BIN)/python -m tests.chaos pairs mixed --on $(or $(ON),processes) --seconds 60 --minutes $(or $(MINUTES),60)
 
 chaos-smoke: setup ## each fault once on a mesh of containers, at most 10 minutes; needs a Docker engine and `make image`
 	timeout 600 $(BIN)/python -m tests.chaos mixed --on containers --seconds 0 $(if $(SEED),--seed $(SEED))

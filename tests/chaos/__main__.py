@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import random
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.chaos.cluster import Cluster
 from tests.chaos.history import History, read_history
 from tests.chaos.processes import ProcessCluster
 from tests.chaos.run import SCENARIOS, Scenario, play
+from tests.chaos.totals import total
 from tests.support.places import short_directory
 
 KEPT = Path(".chaos")
@@ -84,23 +86,49 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--on", choices=("processes", "containers"), default="processes")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--seconds", type=float, default=20.0, help="of faults in each scenario")
+    parser.add_argument("--minutes", type=float, default=0.0, help="go on with further seeds for so long")
+    parser.add_argument("--total", action="store_true", help="only sum up the reports of all runs so far")
     parser.add_argument("--judge", type=Path, metavar="FILE", help="only judge a history")
     given = parser.parse_args(arguments)
     unknown = set(given.scenarios) - SCENARIOS.keys()
     if unknown:
         parser.error(f"no scenario: {', '.join(sorted(unknown))}")
+    if given.total:
+        print(total(KEPT / "reports.jsonl"))
+        return 0
     if given.judge is not None:
-        reports = [judged(given.judge)]
+        reports: Iterable[dict[str, Any]] = [judged(given.judge)]
     else:
         chosen = [SCENARIOS[name] for name in given.scenarios or SCENARIOS]
-        reports = [one_run(given.on, scenario, given.seed, given.seconds) for scenario in chosen]
+        reports = _runs(given.on, chosen, given.seed, given.seconds, given.minutes)
+    failed = False
     for report in reports:
-        print(json.dumps(report))
-        for name, (count, sentences) in report["violations"].items():
-            say(f"{name}: {count} violations")
-            for sentence in sentences:
-                say(f"  {sentence}")
-    return 1 if any(report["violations"] for report in reports) else 0
+        failed = failed or bool(report["violations"])
+        _tell(report)
+    return 1 if failed else 0
+
+
+def _runs(
+    on: str, chosen: Sequence[Scenario], seed: int, seconds: float, minutes: float
+) -> Iterator[dict[str, Any]]:
+    """Play the scenarios, again and again with further seeds until the time is over; yield the reports."""
+    until = time.monotonic() + 60 * minutes
+    for round_ in itertools.count():
+        for scenario in chosen:
+            yield one_run(on, scenario, seed + round_, seconds)
+        if time.monotonic() >= until:
+            return
+
+
+def _tell(report: Mapping[str, Any]) -> None:
+    print(json.dumps(report), flush=True)
+    if report["history"] and "scenario" in report:
+        with (KEPT / "reports.jsonl").open("a", encoding="utf-8") as kept:
+            kept.write(json.dumps(report) + "\n")
+    for name, (count, sentences) in report["violations"].items():
+        say(f"{name}: {count} violations")
+        for sentence in sentences:
+            say(f"  {sentence}")
 
 
 if __name__ == "__main__":

@@ -124,17 +124,22 @@ class Injector:
         self._cluster, self._history, self._rng, self._probe = cluster, history, rng, probe
         self._waiting = threading.Event()
 
-    def play(self, name: str) -> None:
-        """Strike, hold, heal."""
-        self._history.note(BEGIN, "injector", name)
-        strike = FAULTS[name](self._cluster, self._rng)
-        self._history.note(FAULT, "injector", name, targets=list(strike.targets), total=strike.total)
+    def play(self, *names: str) -> None:
+        """Strike with all, hold, heal in the opposite order."""
+        strikes: list[tuple[str, Strike]] = []
+        events: list[int | None] = []
         try:
-            self._waiting.wait(strike.hold_s)
+            for name in names:
+                self._history.note(BEGIN, "injector", name)
+                strike = FAULTS[name](self._cluster, self._rng)
+                strikes.append((name, strike))
+                self._history.note(FAULT, "injector", name, targets=list(strike.targets), total=strike.total)
+            self._waiting.wait(max(strike.hold_s for _, strike in strikes))
             events = list(self._probe())
         finally:
-            strike.heal()
-        self._history.note(HEAL, "injector", name, targets=list(strike.targets), events=events)
+            for name, strike in reversed(strikes):
+                strike.heal()
+                self._history.note(HEAL, "injector", name, targets=list(strike.targets), events=events)
 
     def rest(self, seconds: float) -> None:
         """Leave the mesh alone for a while."""

@@ -27,10 +27,17 @@ BETWEEN_S: Final = 2.0  # faults of a scenario, at most
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Which faults a run draws from; the first round plays each of them once."""
+    """Which faults a run draws from.
+
+    Args:
+        faults: the first round plays each of them once.
+        pairs: two at a time.
+        model: with the real embedding model, where there is a choice.
+    """
 
     name: str
     faults: Sequence[str]
+    pairs: bool = False
     model: bool = False
 
 
@@ -43,6 +50,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("partitions", ("cut_off_one", "cut_off_each", "flap")),
         Scenario("restarts", ("restart_in_turn",)),
         Scenario("mixed", tuple(FAULTS)),
+        Scenario("pairs", tuple(f for f in FAULTS if f != "restart_in_turn"), pairs=True),
         Scenario("model", tuple(FAULTS), model=True),
     )
 }
@@ -109,9 +117,11 @@ def _inject(
     first = rng.sample(scenario.faults, len(scenario.faults))
     injector.rest(1.0)
     while first or time.monotonic() < until:
-        name = first.pop() if first else rng.choice(scenario.faults)
-        say(f"{scenario.name}: {name}")
-        injector.play(name)
+        names = [first.pop() if first else rng.choice(scenario.faults)]
+        if scenario.pairs:
+            names.append(rng.choice([f for f in scenario.faults if f not in names]))
+        say(f"{scenario.name}: {' and '.join(names)}")
+        injector.play(*names)
         injector.rest(rng.uniform(0, BETWEEN_S))
 
 

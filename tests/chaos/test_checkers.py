@@ -13,6 +13,7 @@ from tests.chaos.checkers import CHECKS, figures, violations
 from tests.chaos.expecting import Expecting
 from tests.chaos.history import FAULT as FAULT_KIND
 from tests.chaos.history import HEAL, INVOKE, NOTE, OK, UNKNOWN, History, Record, read_history
+from tests.chaos.totals import table
 
 Spoil = Callable[[list[Record]], list[Record]]
 HEADS = [{"stream": "p1.0.1", "sequence": 9, "hash": "ab"}]
@@ -231,3 +232,17 @@ def test_a_history_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     history.close()
     assert read_history(tmp_path / "h.jsonl") == history.records
     assert figures(history.records)["operations"] == {"ok": 1}
+
+
+def test_reports_are_summed_up_by_scenario_and_over_all() -> None:
+    report = {
+        "on": "processes", "scenario": "mixed", "stores": 10, "listed": 7, "healed_to_delivered_s": 2.5,
+
+            "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1},
+            "violations": {"finally_x": [3, ["a"]]}
+        ,
+    }
+    other = {**report, "scenario": "kills", "healed_to_delivered_s": None, "violations": {}}
+    lines = table([report, other, report]).splitlines()
+    assert lines[2] == "| processes | kills | 1 | 10 | 7 | 7 | 4 | 0 | 0 | - | 0 |"
+    assert lines[4] == "| **all** |  | 3 | 30 | 21 | 21 | 12 | 0 | 0 | 2.5 | 6 |"
