@@ -17,10 +17,10 @@ FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < 
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	"$$p" -c '$(FITS)' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
 
-.PHONY: help setup demo test clients check format docs up cluster down load bench sim image clean
+.PHONY: help setup demo test clients check format docs up cluster down load bench sim image chaos chaos-long chaos-smoke clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) ## make the environment (.venv), or do nothing when it is current
 
@@ -97,6 +97,15 @@ sim: setup ## run the simulation by hand; RUNS=300 SEED=0 unless given
 
 image: setup ## build the container image; BASE_IMAGE=python:3.12-slim IMAGE=hyphae-mesh:local unless given
 	@BASE_IMAGE="$(BASE_IMAGE)" IMAGE="$(IMAGE)" PYTHON=$(BIN)/python deploy/build-image.sh
+
+chaos: setup ## break a real mesh in many ways and check every promise; ON=processes SECONDS=20 SEED= SCENARIO=
+	$(BIN)/python -m tests.chaos $(SCENARIO) --on $(or $(ON),processes) --seconds $(or $(SECONDS),20) $(if $(SEED),--seed $(SEED))
+
+chaos-long: setup ## pairs of faults for MINUTES=60, with ever further seeds; ON=processes
+	$(BIN)/python -m tests.chaos pairs mixed --on $(or $(ON),processes) --seconds 60 --minutes $(or $(MINUTES),60)
+
+chaos-smoke: setup ## each fault once on a mesh of containers, at most 10 minutes; needs a Docker engine and `make image`
+	timeout 600 $(BIN)/python -m tests.chaos mixed --on containers --seconds 0 $(if $(SEED),--seed $(SEED))
 
 clean: down ## remove the environment and everything generated; data in .hyphae-cluster stays
 	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/.venv-*

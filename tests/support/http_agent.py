@@ -65,12 +65,19 @@ class HttpAgent:
         url: of the peer.
         key: of the agent; None presents none.
         headers: sent with every request.
+        timeout_s: for each step of an exchange.
     """
 
-    def __init__(self, url: str, key: str | None, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = CALL_S,
+    ) -> None:
         self.url, self.key = url, key
         self._headers = {**({} if key is None else {"x-hyphae-key": key}), **(headers or {})}
-        self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=CALL_S)
+        self._connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=timeout_s)
 
     def close(self) -> None:
         self._connection.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deploy.mesh_files import Server
 from deploy.prepare import Plan, prepare
-from mesh.nats_binary import check_version, command, find_nats_server
+from mesh.nats_binary import find_nats_server
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
 
@@ -39,15 +39,9 @@ class PreparedServer:
         self.log_path = plan.root / f"nats-{number}.log"
 
     def start(self) -> None:
-        binary = find_nats_server()
-        check_version(binary)
+        command = [str(find_nats_server()), "-c", str(self.plan.config(self.number))]
         with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                command(binary, self.plan.config(self.number)),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         eventually(self.answers, f"nats-{self.number} answers")
 
     def answers(self) -> bool:

@@ -33,6 +33,8 @@ class RunningPeer:
         environment: further variables.
     """
 
+    module = "node"  # whose `node` command it runs
+
     def __init__(
         self, root: Path, *options: str, environment: Mapping[str, str] | None = None, name: str = "peer"
     ) -> None:
@@ -60,7 +62,7 @@ class RunningPeer:
             "HYPHAE_CONFIG_DIR": str(self.root / "config"),
             **self.environment,
         }
-        program = [sys.executable, "-P", "-m", "node", "node", "--json", "--data-dir", str(self.directory)]
+        program = [sys.executable, "-P", "-m", self.module, "node", "--json", "--data-dir", str(self.directory)]
         port = () if "--http-port" in self.options else ("--http-port", "0")
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(

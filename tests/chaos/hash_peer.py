@@ -1,0 +1,29 @@
+"""`hyphae node` with an embedder that needs no model: `python -m tests.chaos.hash_peer node ...`."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from node.cli import node as node_command
+from node.cli.root import run
+from node.peer import PeerConfig
+from node.settings import Settings
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line, with that one choice made differently."""
+    usual = node_command._peer_config
+
+    def with_hashes(options: Mapping[str, Any], settings: Settings, data: Path) -> PeerConfig:
+        return dataclasses.replace(usual(options, settings, data), embedder="hash")
+
+    node_command._peer_config = with_hashes
+    return run(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
