@@ -293,7 +293,7 @@ _OPERATION_RESULTS = (
             whole("events", "Events in the log; for operators.", optional=True),
             whole("streams", "Streams in the log; for operators.", optional=True),
             whole("unfolded_events", "Events of an unknown kind; for operators.", optional=True),
-            whole("forks", "Places where two events contradict; for operators.", optional=True),
+            whole("forks", "Streams with two histories, in quarantine; for operators.", optional=True),
             whole("write_concern", "How many peers should hold a store before it is answered."),
             whole(
                 "late_events",

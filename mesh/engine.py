@@ -39,6 +39,7 @@ from mesh.live_feed import Intake, LiveFeed
 from mesh.ports import Applied, Head, Segment
 from mesh.segments import NOTHING, head_of, last_of
 from mesh.serving import Page
+from mesh.token_bucket import TokenBucket
 from proto.errors import ProtocolError
 from proto.ids import PeerId
 from proto.streams import StreamId
@@ -73,6 +74,7 @@ class Engine:
         self._members: frozenset[PeerId] = frozenset((me,))
         self._heard = self._members  # and who has retired
         self._agreed: dict[StreamId, Head] = {}
+        self._budget = TokenBucket(config.serve_bytes_per_s, 2 * config.serve_bytes_per_s)
         self._number = 0
         self._digest_at: int | None = None  # None while not connected
 
@@ -178,7 +180,9 @@ class Engine:
         reply = PullReply(request.id, busy=True) if failed else page.reply()
         self.counters["pages_failed" if failed else "pages_served"] += 1
         out = [] if failed else self._forks(page.forks)
-        return [*out, Publish(Channel.PULL, encode_pull(reply), peer=request.sender.peer)]
+        data = encode_pull(reply)
+        self._budget.spend(len(data))
+        return [*out, Publish(Channel.PULL, data, peer=request.sender.peer)]
 
     # -- of others
 
@@ -222,7 +226,7 @@ class Engine:
         """Take what comes on the own pull subject: a request, or the reply to one of ours."""
         message = self._decoded(decode_pull, data)
         if isinstance(message, PullRequest):
-            return self._serve(message)
+            return self._serve(message, now)
         return [] if message is None else self._receive_reply(message, now)
 
     # -- of time
@@ -327,13 +331,13 @@ class Engine:
             return False
         return True
 
-    def _serve(self, request: PullRequest) -> list[Effect]:
+    def _serve(self, request: PullRequest, now: int) -> list[Effect]:
         if request.asked != self.me.boot or not self._is_welcome(request.sender):
             return []
         key = (request.sender, request.id)
         if key in self._serving:
             return self._ignore("pulls_repeated")
-        if len(self._serving) >= self._config.inbound_pulls:
+        if len(self._serving) >= self._config.inbound_pulls or not self._budget.has_some(now):
             self.counters["busy_said"] += 1
             busy = encode_pull(PullReply(request.id, busy=True))
             return [Publish(Channel.PULL, busy, peer=request.sender.peer)]

@@ -39,6 +39,9 @@ class EngineConfig:
             a link.  Too high: a dead server blocks its streams so long.  Too low: pages arrive for nobody.
         outbound_pulls: under way at once from here, each from another process.
         inbound_pulls: pages read at once for others; further requests are told `busy`.
+        serve_bytes_per_s: of pages for others, with two seconds' worth at once; beyond it requests are told
+            `busy`.  Above what one peer can apply, or catching up slows down.  Too high: peers that come back
+            together leave this one no time for its own agents.
         back_off_ms, back_off_max_ms: first and longest wait before a process that failed or was busy is
             asked again; doubled each time, half of it random.
     """
@@ -58,6 +61,7 @@ class EngineConfig:
     pull_timeout_ms: int = 3_000
     outbound_pulls: int = 3
     inbound_pulls: int = limits.INBOUND_PULLS
+    serve_bytes_per_s: int = 32 * 1024 * 1024
     back_off_ms: int = 200
     back_off_max_ms: int = 10_000
 

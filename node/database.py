@@ -186,7 +186,13 @@ def open_writer(path: str | Path) -> apsw.Connection:
 
 _NAMING = "INSERT INTO {} SELECT local FROM events WHERE instr(header, CAST('{}' AS BLOB))>0;"
 _MEMBERS = _NAMING.format("joinings", "PeerJoined") + _NAMING.format("retiring_events", "PeerRetired")
-MIGRATIONS = {1: SCENES, 2: QUARANTINE + MEMBERSHIP + _MEMBERS}
+_APART = """
+INSERT INTO quarantine
+  SELECT f.stream_no, f.place-1,
+    ifnull((SELECT hash FROM events e WHERE e.stream_no=f.stream_no AND e.sequence=f.place-1), zeroblob(32)), x'', f.at
+  FROM (SELECT stream_no, min(sequence) AS place, min(seen_us) AS at FROM forks GROUP BY stream_no) f;
+"""
+MIGRATIONS = {1: SCENES, 2: QUARANTINE + MEMBERSHIP + _MEMBERS + _APART}
 """Per format, what has to be executed to come from it to the next."""
 
 

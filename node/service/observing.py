@@ -179,7 +179,7 @@ def _counts(db: apsw.Connection, principal: Principal, space: str) -> dict[str, 
             "events": int(database.value(db, "SELECT ifnull(max(local), 0) FROM events")),
             "streams": int(database.value(db, "SELECT count(*) FROM streams")),
             "unfolded_events": int(database.value(db, "SELECT count(*) FROM unfolded")),
-            "forks": int(database.value(db, "SELECT count(*) FROM forks")),
+            "forks": int(database.value(db, "SELECT count(*) FROM quarantine")),
         }
     return counts
 

@@ -99,7 +99,7 @@ class TestASignal:
             assert peer.stop(number) == 0
         assert not process.is_running()
         left = sorted(p.name for p in peer.directory.iterdir())
-        assert left == ["heads", "index", "lock", "log.db", "peer.json", "secrets"]
+        assert left == ["ballast", "heads", "index", "lock", "log.db", "peer.json", "secrets"]
         peer.start()
         all_there(peer, acked)
 

@@ -155,6 +155,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "store_bulk": {"cells": [FACT]},
     "withdraw_beacon": {"beacon_id": NOBODY},
     "issue_key": {"agent": "x"},
+    "retire_peer": {"peer": "x"},
     "revoke_key": {"id": "aaaaaaaaaaaaaaaa"},
     "rotate_key": {"id": "aaaaaaaaaaaaaaaa"},
 }

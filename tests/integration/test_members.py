@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -133,6 +137,30 @@ def test_who_cannot_be_retired(mesh: Mesh) -> None:
     operator.refused("retire_peer", "not_found", peer="nobody")
     mesh.agent(mesh.first).refused("retire_peer", "forbidden", peer="two")
     assert {p["state"] for p in operator("peers")["peers"]} == {"up"}
+
+
+def test_the_command_line_retires_a_peer_that_is_alive_and_it_stops_storing(mesh: Mesh) -> None:
+    one, two = mesh.first, mesh.join("two")
+    mesh.converged(one, two)
+    code, said = hyphae(one, "peer", "retire", "two", "--why", "moved to another machine", "--json")
+    assert (code, json.loads(said)["name"]) == (0, "two")
+    eventually(lambda: any("moved to another machine" in p for p in mesh.status(two)["problems"]), "told")
+    mesh.agent(two).refused("store", "unavailable", content="too late", **FACT)
+    code, said = hyphae(one, "peer", "list")
+    assert code == 0
+    assert "retired" in said
+    assert mesh.status(one)["state"] == "ok"
+    code, said = hyphae(one, "doctor", "--json")
+    assert "silent" not in said
+
+
+def hyphae(peer: RunningPeer, *words: str) -> tuple[int, str]:
+    """Run a command on the data directory of a peer; return exit code and output."""
+    environment = {"HOME": str(peer.root), "HYPHAE_CONFIG_DIR": str(peer.root / "config")}
+    environment |= {n: os.environ[n] for n in ("PATH", "PYTHONPATH") if n in os.environ}
+    program = [sys.executable, "-P", "-m", "node", *words, "--data-dir", str(peer.directory)]
+    done = subprocess.run(program, capture_output=True, env=environment, timeout=60, check=False, text=True)
+    return done.returncode, done.stdout
 
 
 def test_a_copied_directory_that_runs_beside_the_original_is_said_so(mesh: Mesh) -> None:

@@ -61,6 +61,18 @@ def test_a_database_of_format_2_is_migrated_and_its_members_are_known(tmp_path: 
     assert len(database.rows(db, "SELECT 1 FROM joinings")) == 2
 
 
+def test_a_fork_that_an_older_version_has_seen_is_in_quarantine(tmp_path: Path) -> None:
+    path = written_by(2, tmp_path / "log.db")
+    old = apsw.Connection(str(path))
+    for sequence in (3, 2):
+        old.execute("INSERT INTO forks VALUES(1,?,x'00',NULL,NULL,9)", (sequence,))
+    old.close()
+    replica = Replica(database.open_writer(path), peer(1), MESH, SPACE, bytes)
+    ((_, agreed),) = replica.log.quarantined.items()
+    (first,) = database.row(replica.db, "SELECT hash FROM events WHERE stream_no=1 AND sequence=1") or ()
+    assert (agreed.sequence, agreed.hash) == (1, first)
+
+
 def test_what_it_says_is_as_it_was_and_what_it_did_not_know_is_folded(tmp_path: Path) -> None:
     db = database.open_writer(written_by(1, tmp_path / "log.db"))
     entries = database.rows(db, "SELECT agent_id, diff, kind FROM entries ORDER BY agent_id, diff")

@@ -10,6 +10,7 @@ from node.cell_columns import CellColumns
 from node.derived import DerivedState
 from node.faiss_index import FaissIndexes
 from proto.payloads import CellStored
+from tests.support.members import retire
 from tests.support.replicas import (
     EAST,
     NORTH,
@@ -85,3 +86,21 @@ def test_a_cell_whose_earlier_event_has_no_vector_is_not_found_by_a_later_one(tm
     search.receive(memory("a"), number=8, wall_ms=START_MS + 1)
     search.receive(memory("a", vector=None), number=9)
     assert search.north() == search.loaded().north() == []
+
+
+def test_after_everything_was_folded_anew_it_is_as_at_a_start(tmp_path: Path) -> None:
+    search, gone = _Search(tmp_path), Peer(7)
+    gone.store("a")
+    (early,) = gone.segments()
+    gone.store("b", vector=EAST)
+    search.receive(memory("c"))
+    search.derived.take(search.peer.replica.write((), gone.segments(), START_MS * 1000).changes)
+    other = Peer(8)
+    other.receive([early])
+    retire(other, 7)
+    changes = search.peer.replica.write((), other.segments(), START_MS * 1000).changes
+    assert changes.refolded
+    search.derived.load_again(search.peer.db)
+    again = search.loaded()
+    assert search.columns.numbers(*KEY).tolist() == again.columns.numbers(*KEY).tolist()
+    assert search.columns.total() == search.indexes.ntotal(KEY) == again.indexes.ntotal(KEY) == 2

@@ -277,6 +277,18 @@ def test_losing_the_connection_ends_pulls_and_reconnecting_begins_them_anew() ->
     assert bench.alike()
 
 
+def test_pages_beyond_the_budget_are_answered_with_busy_until_it_has_grown_again() -> None:
+    large = MemoryDisk({A: events(A, 200, size=1_000)})
+    config = replace(CONFIG, page_bytes=10_000, serve_bytes_per_s=10_000)
+    bench = Bench(2, config, {1: large})
+    server, reader = bench.nodes
+    bench.pass_time(2_000)
+    assert server.engine.counters["busy_said"] > 0
+    assert reader.log.heads()[A].sequence < 100
+    bench.pass_time(200_000)
+    assert bench.alike()
+
+
 # -- forks
 
 

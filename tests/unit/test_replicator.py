@@ -276,7 +276,8 @@ def test_members_know_when_they_have_caught_up_with_all() -> None:
         mesh.members[0].append()
         await until(mesh.alike, "all logs are alike")
         reader = mesh.members[1].replicator
-        moment = max((p.caught_up_at or 0 for p in reader.peers()), default=0) + 1
+        await until(lambda: len(reader.peers()) == 2, "both others were heard")
+        moment = max(p.caught_up_at or 0 for p in reader.peers()) + 1
         await until(lambda: reader.caught_up_with_all(moment), "it has caught up")
 
     run(3, case)
