@@ -13,6 +13,11 @@ class CommitSignal:
         self._local = 0
         self._changed = asyncio.Event()
 
+    @property
+    def local(self) -> int:
+        """The last place of arrival that was told; what is derived from it is in place."""
+        return self._local
+
     def commit(self, last_local: int) -> None:
         """Note that events up to this place of arrival are durable."""
         self._loop.call_soon_threadsafe(self._note, last_local)

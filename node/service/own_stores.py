@@ -29,16 +29,18 @@ async def are_here(context: PeerContext, call: Call) -> bool:
     named = _named(call)
     if not named:
         return True
-    missing, local = await context.pool.read(lambda db: _missing(context, db, call, named))
     signal, cluster = context.signal, context.cluster
-    if not missing or signal is None or cluster is None or not cluster.status()["connected"]:
-        return not missing  # nothing to wait for, or no way for it to come
+    told = 0 if signal is None else signal.local
+    found = await context.pool.read(lambda db: _are_found(context, db, call.principal, named))
+    if found or signal is None or cluster is None or not cluster.status()["connected"]:
+        return found  # nothing to wait for, or no way for it to come
     loop = asyncio.get_running_loop()
     until = loop.time() + WAIT_S
-    while missing and (left_s := until - loop.time()) > 0:
-        await signal.wait_beyond(local, left_s)
-        missing, local = await context.pool.read(lambda db: _missing(context, db, call, named))
-    return not missing
+    while not found and (left_s := until - loop.time()) > 0:
+        await signal.wait_beyond(told, left_s)
+        told = signal.local
+        found = await context.pool.read(lambda db: _are_found(context, db, call.principal, named))
+    return found
 
 
 def _named(call: Call) -> list[bytes]:
@@ -50,19 +52,14 @@ def _named(call: Call) -> list[bytes]:
         return []
 
 
-def _missing(context: PeerContext, db: apsw.Connection, call: Call, named: list[bytes]) -> tuple[bool, int]:
-    """Tell whether one of the memories is not here, and the place of arrival up to which that is true."""
-    local = int(database.value(db, "SELECT ifnull(max(local), 0) FROM events"))
-    return not all(_is_found(context, db, cell, call.principal) for cell in named), local
-
-
-def _is_found(context: PeerContext, db: apsw.Connection, cell: bytes, p: Principal) -> bool:
-    """Tell whether a cell of an agent can be searched: what a commit has changed is indexed just after it."""
-    cell_no = database.value(
+def _are_found(context: PeerContext, db: apsw.Connection, p: Principal, named: list[bytes]) -> bool:
+    """Tell whether all these memories of an agent can be searched: they are indexed just after their commit."""
+    marks = ",".join("?" * len(named))
+    held = database.rows(
         db,
-        "SELECT cell_no FROM cells WHERE cell=? AND tenant_id=? AND agent_id=?",
-        cell,
+        f"SELECT cell, cell_no FROM cells WHERE cell IN ({marks}) AND tenant_id=? AND agent_id=?",  # noqa: S608
+        *named,
         p.tenant,
         p.agent_id,
     )
-    return cell_no is not None and context.retrieval.knows(p.tenant, cell_no)
+    return {cell for cell, cell_no in held if context.retrieval.knows(p.tenant, cell_no)} == set(named)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from mesh.effects import Publish
+from mesh.effects import Channel, Publish
 from mesh.engine_config import EngineConfig
 from proto.ids import PeerId
 
@@ -61,6 +61,9 @@ class World:
 
     def __init__(self, seed: int, settings: Settings, checks: Checks) -> None:
         self.rng = random.Random(seed)
+        self._rng_of_acks = random.Random(
+            f"acks {seed}"
+        )  # nothing follows from them, so they change no history
         self.settings = settings
         self.checks = checks
         self.now = 0.0  # milliseconds
@@ -72,7 +75,7 @@ class World:
         self.messages = 0
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._scheduled = 0
-        self._last_arrival: dict[tuple[int, int], float] = {}
+        self._last_arrival: dict[tuple[int, int, bool], float] = {}
 
     # -- time
 
@@ -107,19 +110,21 @@ class World:
     def send(self, source: Process, publish: Publish) -> None:
         """Carry a message to everybody who listens to its subject."""
         self.checks.anytime_sent(source, publish)
+        rng = self._rng_of_acks if publish.channel is Channel.ACK else self.rng
         for target in self.processes:
             if target is source or (publish.peer is not None and target.site.peer != publish.peer):
                 continue
-            if self._arrives(source, target):
-                self._carry(source, target, publish)
-            if not self.healed and self.rng.random() < self.settings.duplication:
-                self.at(self.rng.uniform(1, 1_500), self._deliver, source, target, publish)
+            if self._arrives(source, target, rng):
+                self._carry(source, target, publish, rng)
+            if not self.healed and rng.random() < self.settings.duplication:
+                self.at(rng.uniform(1, 1_500), self._deliver, source, target, publish)
 
-    def _carry(self, source: Process, target: Process, publish: Publish) -> None:
-        arrival = self.now + self._delay()
+    def _carry(self, source: Process, target: Process, publish: Publish, rng: random.Random) -> None:
+        arrival = self.now + self._delay(rng)
         if self.settings.in_order:
-            arrival = max(arrival, self._last_arrival.get((source.number, target.number), 0.0))
-            self._last_arrival[source.number, target.number] = arrival
+            way = source.number, target.number, publish.channel is Channel.ACK
+            arrival = max(arrival, self._last_arrival.get(way, 0.0))
+            self._last_arrival[way] = arrival
         self.at(arrival - self.now, self._deliver, source, target, publish)
 
     def set_network(self, up: bool) -> None:
@@ -129,15 +134,15 @@ class World:
             for process in self.running():
                 process.connection(up)
 
-    def _arrives(self, source: Process, target: Process) -> bool:
-        return self.healed or (self._linked(source, target) and self.rng.random() >= self.settings.loss)
+    def _arrives(self, source: Process, target: Process, rng: random.Random) -> bool:
+        return self.healed or (self._linked(source, target) and rng.random() >= self.settings.loss)
 
     def _linked(self, a: Process, b: Process) -> bool:
         return self.network_up and (a.number in self.island) == (b.number in self.island)
 
-    def _delay(self) -> float:
-        slow = not self.healed and self.rng.random() < 0.1
-        return self.rng.uniform(1, 400) if slow else self.rng.uniform(0.5, 20)
+    def _delay(self, rng: random.Random) -> float:
+        slow = not self.healed and rng.random() < 0.1
+        return rng.uniform(1, 400) if slow else rng.uniform(0.5, 20)
 
     def _deliver(self, source: Process, target: Process, publish: Publish) -> None:
         if target.up and (self.healed or self._linked(source, target)):
