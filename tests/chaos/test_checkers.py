@@ -236,11 +236,13 @@ def test_a_history_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_reports_are_summed_up_by_scenario_and_over_all() -> None:
     report = {
-        "on": "processes", "scenario": "mixed", "stores": 10, "listed": 7, "healed_to_delivered_s": 2.5,
-
-            "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1},
-            "violations": {"finally_x": [3, ["a"]]}
-        ,
+        "on": "processes",
+        "scenario": "mixed",
+        "stores": 10,
+        "listed": 7,
+        "healed_to_delivered_s": 2.5,
+        "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1},
+        "violations": {"finally_x": [3, ["a"]]},
     }
     other = {**report, "scenario": "kills", "healed_to_delivered_s": None, "violations": {}}
     lines = table([report, other, report]).splitlines()

@@ -62,7 +62,16 @@ class RunningPeer:
             "HYPHAE_CONFIG_DIR": str(self.root / "config"),
             **self.environment,
         }
-        program = [sys.executable, "-P", "-m", self.module, "node", "--json", "--data-dir", str(self.directory)]
+        program = [
+            sys.executable,
+            "-P",
+            "-m",
+            self.module,
+            "node",
+            "--json",
+            "--data-dir",
+            str(self.directory),
+        ]
         port = () if "--http-port" in self.options else ("--http-port", "0")
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
