@@ -28,6 +28,9 @@ class ScriptedCluster:
     def urls(self) -> Sequence[str]:
         return ()
 
+    def lacking(self) -> frozenset[PeerId]:
+        return frozenset()
+
     def caught_up_since(self, monotonic_ms: int) -> bool:
         return True
 
