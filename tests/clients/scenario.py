@@ -50,7 +50,11 @@ def steps(project: str) -> list[Step]:
         {"name": "store", "tool": "store", "arguments": {**STORE, "project": project}},
         {"name": "recall", "tool": "recall", "arguments": {**RECALL, "project": project}},
         {"name": "invalid", "tool": "store", "arguments": {"content": OWN, "project": project}},
-        {"name": "missing", "tool": "get_scene", "arguments": {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"}},
+        {
+            "name": "missing",
+            "tool": "get_scene",
+            "arguments": {"scene_id": "6f9619ff-8b86-d011-b42d-00cf4fc964ff"},
+        },
         {"name": "drain", "tool": "drain_inbox", "arguments": {**DRAIN, "project": project}},
         {"name": "again", "tool": "drain_inbox", "arguments": {**DRAIN, "project": project}},
     ]

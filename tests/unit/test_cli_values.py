@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 
+from mcp_gateway.unseen import visible
 from node.cli import failures, output, scene
 from node.cli.calls import Caller
 from node.cli.key import ProjectRights, ScopeList
@@ -97,7 +98,7 @@ def test_a_memory_cannot_command_a_terminal(
     ],
 )
 def test_what_could_deceive_a_reader_is_shown_as_an_escape(kind: str, text: str, shown: str) -> None:
-    assert output.visible(text) == shown, kind
+    assert visible(text) == shown, kind
 
 
 def test_json_is_the_same_value_whether_or_not_it_is_printed_on_a_terminal(
@@ -110,7 +111,7 @@ def test_json_is_the_same_value_whether_or_not_it_is_printed_on_a_terminal(
     plain, on_a_terminal = capsys.readouterr().out.splitlines()
     assert json.loads(plain) == json.loads(on_a_terminal) == value
     assert "\u202e" in plain
-    assert output.visible(on_a_terminal) == on_a_terminal
+    assert visible(on_a_terminal) == on_a_terminal
 
 
 @pytest.mark.parametrize("typed", ["1" * 5_000, "x\u202e" * 3_000])
