@@ -173,6 +173,11 @@ class TestAMeshThatIsReady:
         assert mesh.home.run("peer", "invite").startswith("hyj_")
         assert len(mesh.home.run("peer", "invite").splitlines()) == 1
 
+    def test_an_invitation_that_leads_to_loopback_says_whom_it_is_good_for(self, mesh: Up) -> None:
+        out, said = mesh.home.start("peer", "invite").communicate(timeout=60)
+        assert out.startswith("hyj_")
+        assert "Only for this machine" in said
+
 
 TAIL = ("tail", "--after", "0", "--no-follow", "--json")
 
