@@ -200,6 +200,20 @@ class TestConnectingAClient:
         assert Path(entry["command"]).is_absolute()
         assert json.loads(text)["mcpServers"]["other"] == {"command": "x"}
 
+    def test_init_makes_no_mesh_of_its_own_where_one_is_named_over_nats(self, mesh: Up) -> None:
+        with short_directory() as root:
+            distant = Home(root, {"HYPHAE_NATS_URL": "nats://gateway:secret@127.0.0.1:9"})
+            said = distant.run("init", "--client", "cursor", "--directory", str(root), code=2)
+            assert "keys are not issued over NATS" in said
+            assert "secret" not in said
+            assert not distant.data.exists()
+
+    def test_what_was_replaced_says_so(self, mesh: Up) -> None:
+        old = mesh.home.json("store", "We deploy on Fridays.", "--type", "Decision")["node_id"]
+        store = ("store", "We deploy on Mondays.", "--type", "Decision", "--supersedes", old[:8])
+        new = mesh.home.json(*store)["node_id"]
+        assert f"(replaced by {new[:8]}) We deploy on Fridays." in mesh.home.run("recall", old)
+
     def test_a_key_that_was_revoked_is_replaced(self, mesh: Up) -> None:
         project = mesh.home.root / "web"
         project.mkdir()
