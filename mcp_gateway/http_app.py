@@ -25,7 +25,7 @@ from mesh.ports import Requester
 from proto.errors import Forbidden, HyphaeError, Internal, NotFound, Unauthenticated
 
 ATTEMPTS = 2  # the caller is one hop away and sees the retry hint itself; waiting here would pile up requests
-LARGE_BODY_BYTES = 64 * 1024  # of a larger body nothing is read before the key is known to be one
+LARGE_BODY_BYTES = 4 * 1024  # of a larger body nothing is kept before the key is known to be one
 METRICS_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _log = structlog.get_logger(__name__)

@@ -53,6 +53,8 @@ class Caller:
         reply = await self.door("whoami", {}, wall_ms() + WHOAMI_MS)
         if isinstance(reply.error, Unauthenticated):
             return reply.error
+        if scope is not None and reply.error is not None:
+            return reply.error
         if scope is not None and scope not in (reply.result or {}).get("scopes", ()):
             return Forbidden(
                 f"this key has no scope {scope}. Nothing was changed. Ask an operator of the mesh."

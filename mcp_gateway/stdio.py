@@ -204,6 +204,10 @@ class StdioServer:
         self._ending()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=HURRY_S if self._hurry else FINISH_S)
+        if self._tasks and not self._hurry:
+            _log.warning(
+                "calls_given_up", calls=len(self._tasks), reason="the input ended before they were done"
+            )
         for task in self._tasks:
             task.cancel()
         await self._writer.flush(HURRY_S)

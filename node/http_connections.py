@@ -108,7 +108,9 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(414, _too_long("request target", TARGET_BYTES))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take one header."""
+        """Take one header; a field behind a chunked body says nothing about its request (RFC 9110, 6.5)."""
+        if not self._in_head:
+            return
         super().on_header(name, value)
         self._head_bytes += len(name) + len(value)
         if len(self.headers) > HEADERS:

@@ -23,6 +23,7 @@ from node.peer_config import PeerConfig
 from node.peer_core import PeerCore
 from node.processes import port_holder
 from node.server_tls import ServerTls
+from node.tls_accepting import TlsAcceptor
 from node.version import version
 from proto.errors import Unavailable
 
@@ -31,7 +32,42 @@ GRACE_S = 3
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the peer has its own."""
+    """uvicorn without its signal handlers, the peer has its own; with TLS it does not accept by itself either.
+
+    Args:
+        tls: of its connections, or None.
+        limit: of its connections.
+    """
+
+    def __init__(self, config: uvicorn.Config, tls: ServerTls | None, limit: int) -> None:
+        super().__init__(config)
+        self._tls, self._limit = tls, limit
+        self._accepting: list[asyncio.Task[None]] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        if self._tls is None:
+            await super().startup(sockets)
+            return
+        await super().startup([])
+        for listening in sockets or []:
+            acceptor = TlsAcceptor(
+                listening, self._tls, self._protocol, lambda: len(self.server_state.connections), self._limit
+            )
+            self._accepting.append(asyncio.create_task(acceptor.run()))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no more, and end what is open."""
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        return made
 
     @contextlib.contextmanager
     def capture_signals(self) -> Any:
@@ -113,14 +149,15 @@ def _server(app: Any, connections: int, tls: ServerTls | None) -> _Server:
             lifespan="off",
             log_config=None,
             log_level="error",  # whoever reaches the port could fill the log with warnings
-            ssl_context_factory=None if tls is None else lambda _config, _usual: tls.context,
             access_log=False,
             server_header=False,
             date_header=False,
             backlog=BACKLOG,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=GRACE_S,
-        )
+        ),
+        tls,
+        connections,
     )
 
 

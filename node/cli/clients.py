@@ -37,7 +37,7 @@ from node.data_directory import peers_of
 from node.locations import absolute, web_url
 from node.private_files import make_directory, read_secret, write_private
 from node.settings import current_settings
-from proto.errors import Unauthenticated
+from proto.errors import Invalid, Unauthenticated
 
 client_option = click.option(
     "--client", "client_name", type=click.Choice(list(CLIENTS)), required=True, help="Which client."
@@ -103,6 +103,7 @@ def init(
     key_file = target.key_file(where.config)
     entry = _entry(client, where, key_file, project, http=http)
     text = target.with_entry(entry)
+    _refuse_nats_alone(where, data_dir)
     _make_sure_of_a_peer(where)
     key = _own_key(where, target, key_file)
     backup = write_with_backup(target, text) if text != target.text else None
@@ -188,6 +189,17 @@ def _entry(
     ca = None if settings.tls_ca is None else str(absolute(settings.tls_ca))
     found = {"data": str(where.data), "url": where.url, "tls_ca": ca, "project": project}
     return stdio_entry(client, hyphae_executable(), server_environment(found, key_file, where.config))
+
+
+def _refuse_nats_alone(where: Place, given: Path | None) -> None:
+    """Over NATS no key is issued, and a local peer in its place would be another mesh, without anybody's memories."""
+    settings = current_settings(where.config)
+    if settings.nats_url is not None and where.url is None and given is None:
+        raise Invalid(
+            "HYPHAE_NATS_URL leads to a mesh, but keys are not issued over NATS. Nothing was changed. Ask its owner for"
+            " a key and write the entry yourself, as `hyphae mcp print-config` prints it, with HYPHAE_NATS_URL and"
+            " HYPHAE_API_KEY_FILE in its env; or unset HYPHAE_NATS_URL to use a local peer."
+        )
 
 
 def _make_sure_of_a_peer(where: Place) -> None:

@@ -106,7 +106,7 @@ def recall(data_dir: Path | None, as_json: bool, ids: bool, include_superseded: 
                 c["cell_type"],
                 c["project"],
                 c["source_agent"],
-                c["content"],
+                f"(replaced by {c['superseded_by'][:8]}) " * ("superseded_by" in c) + c["content"],
             ]
             for c in found
         ]

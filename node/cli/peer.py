@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
+from mesh.joining import parse_token
 from node.cli import output
 from node.cli.calls import call
 from node.cli.options import Span, data_dir_option, json_option, place
@@ -40,6 +42,16 @@ def invite(ttl: int, data_dir: Path | None, as_json: bool) -> None:
         return
     output.print_text(result["token"])
     output.note(f"Good until {result['expires_at']}: hyphae node --data-dir DIR --join TOKEN")
+    if _is_of_this_machine(parse_token(result["token"]).nats_url):
+        output.note(
+            "Only for this machine: its NATS server listens on loopback, as that of `hyphae up` does. For other"
+            " machines run one that they reach, and peers with --nats-url; the README says how."
+        )
+
+
+def _is_of_this_machine(nats_url: str) -> bool:
+    hosts = [urlsplit(part.strip()).hostname or "" for part in nats_url.split(",")]
+    return all(host in {"localhost", "::1"} or host.startswith("127.") for host in hosts)
 
 
 @peer.command("retire")

@@ -116,7 +116,7 @@ class BeaconOperations:
         p.require("read")
         after: tuple[Any, ...] = ()
         if "cursor" in call.args:
-            after = parse_position("beacons", p.agent_id, call.args["cursor"])
+            after = parse_position("beacons", p.agent_id, call.args["cursor"], int, int, bytes)
         left = [(place, shown) for place, shown in await self._live(call) if place > after]
         out: dict[str, Any] = {"agent": p.agent, "beacons": [shown for _, shown in left[:limit]]}
         if len(left) > limit:

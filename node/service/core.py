@@ -158,7 +158,8 @@ class MemoryService:
         spec, operation = find(request.method), self._operations.get(request.method)
         if spec is None or operation is None:
             raise Invalid(f'there is no operation "{request.method[:40]}".')
-        with self._places.one(principal.key_id):
+        # Who somebody is takes no time, and a peer that is full must still show its metrics to operators.
+        with self._places.one(None if request.method == "whoami" else principal.key_id):
             outcome = await operation(Call(principal, check(spec, request.args), request))
         return outcome if isinstance(outcome, Reply) else Reply(result=outcome)
 

@@ -188,7 +188,8 @@ class TestScenes:
     def test_where_nothing_was_consolidated_the_command_is_named(self, mesh: Up) -> None:
         said = mesh.home.run("scene", "list", "--project", "empty")
         assert said == "No scenes. Make them: hyphae scene consolidate\n"
-        assert "error: not_found" in mesh.home.run("scene", "show", "nothing", code=3)
+        unknown = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
+        assert "error: not_found" in mesh.home.run("scene", "show", unknown, code=3)
 
 
 class TestUpAndDown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -197,3 +198,33 @@ def test_no_answer_lets_other_origins_read_it_and_none_is_kept_or_guessed_at(pee
 
 def test_addresses_show_the_name_that_clients_use(peer: RunningPeer) -> None:
     assert peer.url.startswith("http://named.example:")
+
+
+@pytest.mark.parametrize("field", ["x-hyphae-key: {key}", "authorization: Bearer {key}"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_field_behind_the_body_is_no_credential(peer: RunningPeer, field: str, at_once: bool) -> None:
+    body = b'{"content":"in a trailer","cell_type":"Fact"}'
+    head = b"POST /v1/nodes HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    trailer = b"0\r\n" + field.format(key=peer.secret("agent")).encode() + b"\r\n\r\n"
+    chunk = b"%x\r\n%b\r\n" % (len(body), body)
+    whole = head + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n" + chunk + trailer
+    with socket.create_connection(("127.0.0.1", int(peer.url.rpartition(":")[2])), timeout=20) as raw:
+        for part in [whole] if at_once else [whole[:60], whole[60:]]:
+            raw.sendall(part)
+        answer = b"".join(iter(lambda: raw.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 401 ")
+
+
+def test_whoever_has_no_known_key_takes_no_room_for_bodies(peer: RunningPeer) -> None:
+    unknown = "hyp_" + "a" * 16 + "_" + "a" * 52
+    assert (
+        send(peer, "POST", "/v1/recall", json.dumps({"query": "x" * 5_000}), x_hyphae_key=unknown).status
+        == 401
+    )
+    raw = socket.create_connection(("127.0.0.1", int(peer.url.rpartition(":")[2])), timeout=20)
+    with raw:
+        head = f"POST /v1/recall HTTP/1.1\r\nhost: localhost\r\nx-hyphae-key: {unknown}\r\n"
+        raw.sendall(
+            f"{head}content-type: application/json\r\ncontent-length: 5000\r\n\r\n".encode() + b"{" * 100
+        )
+        assert raw.recv(100).startswith(b"HTTP/1.1 401 ")  # before the rest of the body came

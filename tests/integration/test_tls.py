@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import socket
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import pytest
 import trustme
+from psutil import Process
 
 from tests.support.certificates import write_ca, write_certificate
-from tests.support.hyphae_command import Home, running_up
+from tests.support.hyphae_command import Home, eventually, running_up
 from tests.support.places import short_directory
 from tests.support.running_mesh import RunningPeer, running_peer
 from tests.support.stdio_process import HANDSHAKE, StdioProcess
@@ -179,3 +181,30 @@ def test_a_key_that_everybody_can_read_keeps_a_peer_from_starting(files: Path) -
         environment = {"HYPHAE_TLS_CERT": str(loose.certificate), "HYPHAE_TLS_KEY": str(loose.key)}
         assert "chmod o=" in RunningPeer(root, "--no-nats", environment=environment).refusal()
         assert "chmod o=" in Home(root, environment).run("up", "--http-port", "0", code=2)
+
+
+def test_connections_that_never_shake_hands_are_bounded_and_leave_the_peer_serving(files: Path) -> None:
+    with running_peer("--no-nats", environment=tls(files, HYPHAE_HTTP_CONNECTIONS="40")) as peer:
+        handles, port = Process(peer.pid).num_fds(), int(peer.url.rpartition(":")[2])
+        with contextlib.ExitStack() as stack:
+            silent = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+                for _ in range(150)
+            ]
+            hung_up = [connection for connection in silent if _is_hung_up(connection)]
+            assert len(hung_up) >= 110
+            assert Process(peer.pid).num_fds() <= handles + 41
+        with short_directory() as root:
+            home = client(peer, root, files / "ca.pem")
+            eventually(lambda: Process(peer.pid).num_fds() <= handles, "the places came back")
+            home.run("recall", "anything")
+
+
+def _is_hung_up(connection: socket.socket) -> bool:
+    connection.settimeout(0.2)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False

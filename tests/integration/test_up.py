@@ -173,6 +173,11 @@ class TestAMeshThatIsReady:
         assert mesh.home.run("peer", "invite").startswith("hyj_")
         assert len(mesh.home.run("peer", "invite").splitlines()) == 1
 
+    def test_an_invitation_that_leads_to_loopback_says_whom_it_is_good_for(self, mesh: Up) -> None:
+        out, said = mesh.home.start("peer", "invite").communicate(timeout=60)
+        assert out.startswith("hyj_")
+        assert "Only for this machine" in said
+
 
 TAIL = ("tail", "--after", "0", "--no-follow", "--json")
 
@@ -194,6 +199,20 @@ class TestConnectingAClient:
         assert entry["args"][-2:] == ["mcp", "serve"]
         assert Path(entry["command"]).is_absolute()
         assert json.loads(text)["mcpServers"]["other"] == {"command": "x"}
+
+    def test_init_makes_no_mesh_of_its_own_where_one_is_named_over_nats(self, mesh: Up) -> None:
+        with short_directory() as root:
+            distant = Home(root, {"HYPHAE_NATS_URL": "nats://gateway:secret@127.0.0.1:9"})
+            said = distant.run("init", "--client", "cursor", "--directory", str(root), code=2)
+            assert "keys are not issued over NATS" in said
+            assert "secret" not in said
+            assert not distant.data.exists()
+
+    def test_what_was_replaced_says_so(self, mesh: Up) -> None:
+        old = mesh.home.json("store", "We deploy on Fridays.", "--type", "Decision")["node_id"]
+        store = ("store", "We deploy on Mondays.", "--type", "Decision", "--supersedes", old[:8])
+        new = mesh.home.json(*store)["node_id"]
+        assert f"(replaced by {new[:8]}) We deploy on Fridays." in mesh.home.run("recall", old)
 
     def test_a_key_that_was_revoked_is_replaced(self, mesh: Up) -> None:
         project = mesh.home.root / "web"
@@ -299,7 +318,7 @@ class TestWhatDies:
             after = mesh.peer(2).running()
             assert after is not None
             assert (after.http_url, after.peer_id) == (before.http_url, before.peer_id)
-            eventually(lambda: home.json("status")["peers_up"] == 2, "both peers hear each other again")
+            eventually(lambda: _is_well(home), "both peers hear each other again")
             _, _, err = up.stop()
             assert "peer-2 ended with exit code -9; starting it again in 0.2 s" in err
             assert "nats-server ended with exit code -9" in err
@@ -394,3 +413,10 @@ def free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _is_well(home: Home) -> bool:
+    """Tell whether both peers are up; until they are, `status` says that it is degraded with its exit code."""
+    process = home.start("status", "--json")
+    said = process.communicate(timeout=60)[0]
+    return process.returncode == 0 and json.loads(said)["peers_up"] == 2

@@ -193,6 +193,7 @@ class Workload:
             ttl_s=ttl_ms // 1000,
             expires_ms=peer.wall_us() // 1000 + ttl_ms,
             frontier=(),
+            layers=(0,),  # as the service writes what names none; summaries are compared as state
             **filters,
         )
         placed = Placed(agent, payload)
