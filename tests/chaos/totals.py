@@ -10,7 +10,7 @@ from typing import Any, Final
 
 HEADINGS: Final = (
     *("on", "scenario", "runs", "stores acknowledged", "entries listed", "kills", "partitions", "pauses"),
-    *("rolling restarts", "longest heal to delivery, s", "violations"),
+    *("rolling restarts", "repeats unmarked", "longest heal to delivery, s", "violations"),
 )
 KILLS: Final = ("kill_peer", "kill_all_peers", "kill_server", "kill_all_servers")
 PARTITIONS: Final = ("cut_off_one", "cut_off_each", "flap")
@@ -41,6 +41,7 @@ def _sums(reports: Sequence[Mapping[str, Any]]) -> list[object]:
         len(reports),
         *(sum(r[name] for r in reports) for name in ("stores", "listed")),
         *(_count(reports, faults) for faults in (KILLS, PARTITIONS, PAUSES, ("restart_in_turn",))),
+        sum(r["repeats_unmarked_elsewhere"] for r in reports),
         max(delivered, default="-"),
         sum(count for r in reports for count, _ in r["violations"].values()),
     ]

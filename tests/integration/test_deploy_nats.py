@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
-from deploy.prepare import Plan
+from deploy.prepare import Plan, prepare
 from mesh.nats_address import gateway_echo, gateway_reply_prefix, parse_nats_url
 from mesh.nats_connections import peer_transport
 from mesh.nats_transport import NatsOptions, NatsTransport
@@ -17,7 +19,7 @@ from proto.errors import Unavailable
 from proto.ids import MeshId, format_base32
 from proto.subjects import Subjects
 from tests.support.places import short_directory
-from tests.support.prepared_mesh import loopback_plan, prepared_servers
+from tests.support.prepared_mesh import FAR_MS, PreparedServer, loopback_plan, prepared_servers
 from tests.support.waiting import until
 
 FAST = NatsOptions(heartbeat_s=0.2, retry_s=0.02, retry_max_s=0.1)
@@ -195,6 +197,27 @@ def test_a_gateway_cannot_read_the_replies_of_another() -> None:
         assert not ear.heard
 
     _play(scene, gateways=("other",))
+
+
+def test_a_further_peer_comes_in_after_a_reload_and_the_others_stay() -> None:
+    async def scene(plan: Plan, server: PreparedServer) -> None:
+        stage = Stage(plan)
+        first = await _up(await stage.peer("peer-1"))
+        prepare(replace(plan, peers=4), FAR_MS)
+        server.send_signal(signal.SIGHUP)
+        newcomer = load_identity(plan.peer(4), "peer-4")
+        assert newcomer.nats_url is not None
+        fourth = peer_transport(newcomer.nats_url, stage.mesh, newcomer.peer, "live", FAST)
+        await fourth.start()
+        await _up(fourth)
+        assert first.connected
+        await fourth.close()
+        await stage.close()
+
+    with short_directory() as root:
+        plan = loopback_plan(root, 3, 1)
+        with prepared_servers(plan) as servers:
+            asyncio.run(scene(plan, servers[0]))
 
 
 def test_nobody_comes_in_without_a_password_or_as_a_server_of_the_cluster() -> None:
