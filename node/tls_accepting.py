@@ -17,7 +17,7 @@ import structlog
 from node.server_tls import ServerTls
 
 HANDSHAKE_S = 10.0
-NO_HANDLES_S = 1.0  # between attempts to accept while the process has no file handle left
+NO_HANDLES_S = 3.0  # between attempts to accept while the process has no file handle left
 
 _log = structlog.get_logger(__name__)
 
@@ -50,6 +50,7 @@ class TlsAcceptor:
         loop = asyncio.get_running_loop()
         try:
             while True:
+                await asyncio.sleep(0)  # accepting what already waits gives nobody else a turn
                 try:
                     accepted, _ = await loop.sock_accept(self._listening)
                 except ConnectionError:

@@ -215,7 +215,7 @@ def test_a_field_behind_the_body_is_no_credential(peer: RunningPeer, field: str,
     assert answer.startswith(b"HTTP/1.1 401 ")
 
 
-def test_whoever_has_no_known_key_takes_no_room_for_bodies(peer: RunningPeer) -> None:
+def test_of_a_body_beyond_4_kib_nothing_is_kept_before_the_key_is_known(peer: RunningPeer) -> None:
     unknown = "hyp_" + "a" * 16 + "_" + "a" * 52
     assert (
         send(peer, "POST", "/v1/recall", json.dumps({"query": "x" * 5_000}), x_hyphae_key=unknown).status
