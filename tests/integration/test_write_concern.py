@@ -31,8 +31,11 @@ class Trio:
         peer = self.peers[number]
         return peer.caller(self.peers[0].secret("agent"))
 
+    def operator(self, number: int) -> HttpAgent:
+        return self.peers[number].caller(self.peers[0].secret("operator"))
+
     def status(self, number: int) -> dict[str, Any]:
-        return self.peers[number].caller(self.peers[0].secret("operator"))("status")
+        return self.operator(number)("status")
 
     def store(self, number: int, content: str, **more: Any) -> dict[str, Any]:
         return self.agent(number)("store", content=content, **FACT, **more)
@@ -47,8 +50,7 @@ class Trio:
 
     def converged(self) -> None:
         def streams(number: int) -> Any:
-            operator = self.peers[number].caller(self.peers[0].secret("operator"))
-            found = operator("verify_log")
+            found = self.operator(number)("verify_log")
             assert found["ok"]
             return sorted((s["stream"], s["sequence"], s["hash"]) for s in found["streams"])
 
@@ -125,7 +127,7 @@ def test_with_two_of_three_killed_the_answer_says_one_of_two_and_nothing_is_lost
             assert "Nothing to repeat" in answer["note"]
         bulk = trio.agent(0).by_rest("store_bulk", {"cells": [{"content": "in bulk, alone", **FACT}]}).ok()
         assert (bulk["durable_on"], bulk["wanted"]) == (1, 2)
-        metrics = trio.agent(0).send("GET", "/metrics", None)[1].decode()
+        metrics = trio.operator(0).send("GET", "/metrics", None)[1].decode()
         assert "hyphae_stores_short_total 3.0" in metrics
     finally:
         for peer in trio.peers[1:]:

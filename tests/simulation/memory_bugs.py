@@ -287,7 +287,9 @@ BUGS: dict[str, Bug] = {
     "publish before fsync": Bug(site_class=_HastySite, process_class=_HastyProcess),
     "activation by HLC": Bug(patches=[(matching, "_eligible", _eligible_by_clock)]),
     "older epochs are before": Bug(patches=[(matching, "coverage", _coverage_by_ordinal)]),
-    "late links not judged": Bug(patches=[(BeaconsProjection, "_judge_covered", _forget)]),
+    "late links not judged": Bug(
+        patches=[(BeaconsProjection, "_judge_covered", _forget)], mix={"storm": True}
+    ),
     "late beacons not judged": Bug(patches=[(BeaconsProjection, "_judge_beyond", _forget)]),
     "last placement wins": Bug(patches=[(inbox_projection, "judge", _judge_by_last_placement)]),
     "one cursor for two sessions": Bug(process_class=_SharedCursorProcess),
