@@ -92,8 +92,8 @@ load: setup ## 200 agents and 20 gateways on one peer: 60 s of calls, then more 
 bench: setup ## measure the figures of docs/benchmarks.md on this machine
 	$(BIN)/python -m tests.benchmarks.run
 
-sim: setup ## run the simulation by hand; RUNS=300 SEED=0 unless given
-	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),0) --runs $(or $(RUNS),300)
+sim: setup ## simulated histories: RUNS=100 seeds of each simulation from SEED=0, or MINUTES=10 on all cores; OF= BUG=
+	$(BIN)/python -m tests.simulation --of $(or $(OF),all) --seed $(or $(SEED),0) $(if $(MINUTES),--minutes $(MINUTES),--runs $(or $(RUNS),100)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(BUG),--bug "$(BUG)")
 
 image: setup ## build the container image; BASE_IMAGE=python:3.12-slim IMAGE=hyphae-mesh:local unless given
 	@BASE_IMAGE="$(BASE_IMAGE)" IMAGE="$(IMAGE)" PYTHON=$(BIN)/python deploy/build-image.sh

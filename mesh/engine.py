@@ -30,16 +30,16 @@ from mesh.digests import (
     decode_live,
     decode_pull,
     encode_digest,
-    encode_pull,
 )
 from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
 from mesh.engine_config import EngineConfig
 from mesh.head_table import HeadTable
+from mesh.heartbeat import Heartbeat
 from mesh.live_feed import Intake, LiveFeed
 from mesh.ports import Applied, Head, Segment
 from mesh.segments import NOTHING, head_of, last_of
 from mesh.serving import Page
-from mesh.token_bucket import TokenBucket
+from mesh.servings import Servings
 from proto.errors import ProtocolError
 from proto.ids import PeerId
 from proto.streams import StreamId
@@ -63,20 +63,17 @@ class Engine:
         self.me = Sender(me, rng.randbytes(BOOT_BYTES))
         self.counters: Counter[str] = Counter()
         self._config = config
-        self._rng = rng
         self._heads = HeadTable()
         self._contacts = Contacts(self.me, config, self._heads)
         self._confirmations = Confirmations(self.me, self._heads, self._contacts)
         self._pulls = Pulls(self.me, config, self._heads, self._contacts, rng, self.counters)
         self._feed = LiveFeed(self.me, config)
         self._intake = Intake(config, self._heads)
-        self._serving: dict[tuple[Sender, bytes], Page] = {}
+        self._servings = Servings(config, self.counters)
         self._members: frozenset[PeerId] = frozenset((me,))
         self._heard = self._members  # and who has retired
         self._agreed: dict[StreamId, Head] = {}
-        self._budget = TokenBucket(config.serve_bytes_per_s, 2 * config.serve_bytes_per_s)
-        self._number = 0
-        self._digest_at: int | None = None  # None while not connected
+        self._heartbeat = Heartbeat(config, rng)
 
     # -- of this peer
 
@@ -108,12 +105,12 @@ class Engine:
 
     def connected(self, now: int) -> list[Effect]:
         """The live connection is up, all subscriptions in force: speak soon."""
-        self._digest_at = now + self._jitter(self._config.reconnect_jitter_ms)
+        self._heartbeat.connect(now)
         return []
 
     def disconnected(self, now: int) -> list[Effect]:
         """The live connection is down: forget what was under way."""
-        self._digest_at = None
+        self._heartbeat.disconnect()
         self._feed.clear()
         self._pulls.clear()
         return []
@@ -124,7 +121,7 @@ class Engine:
             self._heads.advance(segment.stream, head_of(segment))
         self._confirmations.committed(segments)
         self._pulls.moved({segment.stream.peer for segment in segments})
-        if self._digest_at is None:
+        if not self._heartbeat.is_connected:
             self.counters["live_unsent"] += sum(len(s.events) for s in segments)
             return []
         self._feed.offer(segments)
@@ -135,7 +132,7 @@ class Engine:
     def published(self, now: int) -> list[Effect]:
         """A message on LIVE has left, or was given up."""
         self._feed.sent()
-        return [*self._feed.flush(now)] if self._digest_at is not None else []
+        return [*self._feed.flush(now)] if self._heartbeat.is_connected else []
 
     def pull_failed(self, pull: bytes, now: int) -> list[Effect]:
         """The request of a pull could not be sent."""
@@ -145,7 +142,9 @@ class Engine:
     def applied(self, applies: Sequence[Apply], result: Applied, now: int) -> list[Effect]:
         """The log has applied these, in one call; what it kept is durable."""
         moved = [stream for stream, head in result.heads.items() if self._heads.advance(stream, head)]
-        out: list[Effect] = [] if self._digest_at is None else [*self._confirmations.acknowledge(moved)]
+        out: list[Effect] = (
+            [] if not self._heartbeat.is_connected else [*self._confirmations.acknowledge(moved)]
+        )
         out += self._forks((stream, sequence, b"") for stream, sequence in result.forks)
         for apply in applies:
             self._intake.settled(apply.segments)
@@ -175,14 +174,8 @@ class Engine:
 
     def served(self, page: Page, *, failed: bool = False) -> list[Effect]:
         """A page was read to its end; or reading failed, which the asker hears as `busy`."""
-        request = page.request
-        self._serving.pop((request.sender, request.id), None)
-        reply = PullReply(request.id, busy=True) if failed else page.reply()
-        self.counters["pages_failed" if failed else "pages_served"] += 1
-        out = [] if failed else self._forks(page.forks)
-        data = encode_pull(reply)
-        self._budget.spend(len(data))
-        return [*out, Publish(Channel.PULL, data, peer=request.sender.peer)]
+        forks = [] if failed else self._forks(page.forks)
+        return [*forks, self._servings.end(page, failed=failed)]
 
     # -- of others
 
@@ -209,8 +202,8 @@ class Engine:
         contact, is_new = self._contacts.heard(digest, now)
         if contact is None:
             return self._ignore("digests_late")
-        if is_new and self._digest_at is not None:
-            self._digest_at = min(self._digest_at, now + self._jitter(self._config.greet_jitter_ms))
+        if is_new:
+            self._heartbeat.greet(now)
         self._confirmations.heard(contact, now)
         self._pulls.compare(contact, now)
         return [Confirmed(), *self._start_pulls(now)]
@@ -234,21 +227,18 @@ class Engine:
     def tick(self, now: int, vitals: Vitals) -> list[Effect]:
         """Do what is due: digests, live events that waited for company, time-outs, pulls."""
         self._pulls.forget(self._contacts.forget(now))
-        if self._digest_at is None:
+        if not self._heartbeat.is_connected:
             return []
         self._pulls.expire(now)
-        out: list[Effect] = []
-        if now >= self._digest_at:
-            spread = self._config.digest_interval_ms * self._config.digest_jitter
-            self._digest_at = now + int(self._config.digest_interval_ms + self._rng.uniform(-spread, spread))
-            out.append(self._digest(now, vitals))
+        number = self._heartbeat.beat(now)
+        out = [] if number is None else [self._digest(number, now, vitals)]
         return [*out, *self._feed.flush(now), *self._start_pulls(now)]
 
     def next_deadline(self, now: int) -> int | None:
         """Return when `tick` is due next if nothing else happens; None: not at all."""
         times = [self._contacts.next_forget()]
-        if self._digest_at is not None:
-            times += [self._digest_at, self._feed.deadline(), self._pulls.deadline(now)]
+        if self._heartbeat.is_connected:
+            times += [self._heartbeat.due, self._feed.deadline(), self._pulls.deadline(now)]
         return min((t for t in times if t is not None), default=None)
 
     # -- questions
@@ -259,7 +249,10 @@ class Engine:
         return self._confirmations.count(stream, sequence, members)
 
     def caught_up(self, peer: PeerId) -> int | None:
-        """Return the latest moment of our clock such that all that this peer held then is held here."""
+        """Return the latest moment of our clock such that all that this peer held then is held here.
+
+        Save for what it has lost since, with its disk: nobody can know of that.
+        """
         return self._contacts.caught_up(peer)
 
     def caught_up_with_all(self, since: int) -> bool:
@@ -303,17 +296,16 @@ class Engine:
             **self.counters,
             "live_unsent": self.counters["live_unsent"] + self._feed.dropped,
             "pulls_under_way": self._pulls.under_way,
-            "pages_being_served": len(self._serving),
+            "pages_being_served": self._servings.under_way,
             "forked_streams": len(self._pulls.forked),
             "twins": sum(c.sender.peer == self.me.peer for c in self._contacts),
         }
 
     # -- inside
 
-    def _digest(self, now: int, vitals: Vitals) -> Publish:
-        self._number += 1
-        self._contacts.announced(self._number, now)
-        digest = Digest(self.me, self._number, vitals, self._heads.states(), self._contacts.echoes())
+    def _digest(self, number: int, now: int, vitals: Vitals) -> Publish:
+        self._contacts.announced(number, now)
+        digest = Digest(self.me, number, vitals, self._heads.states(), self._contacts.echoes())
         return Publish(Channel.DIGEST, encode_digest(digest))
 
     def _decoded(self, decode: Callable[[bytes], M], data: bytes) -> M | None:
@@ -334,17 +326,13 @@ class Engine:
     def _serve(self, request: PullRequest, now: int) -> list[Effect]:
         if request.asked != self.me.boot or not self._is_welcome(request.sender):
             return []
-        key = (request.sender, request.id)
-        if key in self._serving:
+        if self._servings.is_served(request):
             return self._ignore("pulls_repeated")
-        if len(self._serving) >= self._config.inbound_pulls or not self._budget.has_some(now):
-            self.counters["busy_said"] += 1
-            busy = encode_pull(PullReply(request.id, busy=True))
-            return [Publish(Channel.PULL, busy, peer=request.sender.peer)]
         heads = {s: h for peer in request.positions for s, h in self._heads.of_peer(peer).items()}
         agreed = {s: self._agreed.get(s, NOTHING) for s in self._pulls.forked}
-        page = Page(request, heads, self._config.page_bytes, agreed=agreed)
-        self._serving[key] = page
+        page = self._servings.begin(request, heads, agreed, now)
+        if isinstance(page, Publish):
+            return [page]
         held = request.positions.get(self.me.peer, {})
         return [*self._confirmations.confirm(request.sender, held), Serve(page)]
 
@@ -385,11 +373,8 @@ class Engine:
         return [Fork(*place) for place in new]
 
     def _start_pulls(self, now: int) -> list[Effect]:
-        return [*self._pulls.start(now)] if self._digest_at is not None else []
+        return [*self._pulls.start(now)] if self._heartbeat.is_connected else []
 
     def _ignore(self, why: str) -> list[Effect]:
         self.counters[why] += 1
         return []
-
-    def _jitter(self, most_ms: int) -> int:
-        return int(self._rng.uniform(0, most_ms))

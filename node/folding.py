@@ -24,11 +24,10 @@ from node.membership import Retired
 from node.membership_projection import LATE, MembershipProjection
 from node.readers_projection import ReadersProjection
 from node.scenes_projection import ScenesProjection
-from node.sqlite_log import Logged, SqliteLog, read_all
+from node.sqlite_log import Logged, SqliteLog, read_all, read_logged
 from node.state_hash import state_hash
-from node.stored_events import read_stored
 from node.unfolded import flaw_of, set_aside, take_known
-from proto.errors import ProtocolError
+from proto.errors import Corrupted, ProtocolError
 from proto.ids import MeshId, PeerId
 from proto.payloads import (
     BeaconPlaced,
@@ -190,22 +189,24 @@ class Folding:
             self._fold_all()
             changes.refolded = changes.keys = True
             return
-        for logged in self._stored(self._membership.take_counting()):
+        for logged in self._taken_out(self._membership.take_counting()):
             self._fold(logged, changes)
 
     def _fold_what_was_unknown(self) -> None:
         """Fold what an older version kept without knowing its kind, in one transaction."""
         changes = Changes()
         with self.db:
-            for logged in self._stored(take_known(self.db)):
+            for logged in self._taken_out(take_known(self.db)):
                 self._take(logged, changes)
             self._settle(changes)
 
-    def _stored(self, locals_: Sequence[int]) -> Iterator[Logged]:
+    def _taken_out(self, locals_: Sequence[int]) -> Iterator[Logged]:
+        """Yield events that are set aside no more, whatever they say; a damaged one is set aside again."""
         for local in locals_:
-            stored = read_stored(self.db, local)
-            if stored is not None:
-                yield stored.logged
+            try:
+                yield read_logged(self.db, local)
+            except Corrupted as error:
+                set_aside(self.db, local, "", error.message)
 
     # -- rebuilding
 

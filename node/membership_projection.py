@@ -116,9 +116,11 @@ class MembershipProjection:
                 self._db,
                 "SELECT 1 FROM events e WHERE stream_no=? AND sequence>?"
                 " AND local NOT IN (SELECT local FROM retiring_events)"
-                " AND local NOT IN (SELECT local FROM unfolded) LIMIT 1",
+                " AND local NOT IN (SELECT local FROM unfolded WHERE why=? OR kind=?) LIMIT 1",
                 number,
                 self.retired[stream.peer].upto.get(stream, 0),
+                LATE,  # what was set aside for another reason may yet be believed, and says so in `why`
+                PeerRetired.__name__,
             )
             for stream, (number, _) in self._log.numbered().items()
             if stream.peer in self.retired

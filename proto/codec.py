@@ -13,7 +13,7 @@ from proto.errors import ProtocolError
 from proto.limits import NATS_MESSAGE_BYTES
 
 DEPTH = 32
-_CHECKED = (tuple, dict, msgpack.Timestamp)
+_CHECKED = frozenset((tuple, dict, msgpack.Timestamp))
 
 
 def encode(value: Any) -> bytes:
@@ -42,7 +42,7 @@ def decode(data: bytes, *, max_bytes: int = NATS_MESSAGE_BYTES) -> Any:
         value = msgpack.unpackb(data, use_list=False, raw=False, strict_map_key=True, ext_hook=_refuse)
     except Exception as error:
         raise ProtocolError(f"{len(data)} bytes are no msgpack message: {type(error).__name__}") from error
-    _check_depth(value, DEPTH)
+    _check_depth(value)
     return value
 
 
@@ -50,12 +50,17 @@ def _refuse(code: int, data: bytes) -> Any:
     raise ProtocolError(f"a message holds extension type {code} of {len(data)} bytes")
 
 
-def _check_depth(value: Any, left: int) -> None:
-    if left == 0:
-        raise ProtocolError(f"a message is nested deeper than {DEPTH}")
-    if isinstance(value, (tuple, dict)):
-        for item in value if isinstance(value, tuple) else value.values():
-            if isinstance(item, _CHECKED):
-                _check_depth(item, left - 1)
-    elif isinstance(value, msgpack.Timestamp):  # decoded without asking the hook
-        raise ProtocolError("a message holds a msgpack timestamp")
+def _check_depth(value: Any) -> None:
+    """Refuse what is nested too deep, level by level: most messages are wide and flat."""
+    level = [value] if type(value) in _CHECKED else []
+    for _ in range(DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if type(item) is msgpack.Timestamp:  # decoded without asking the hook
+                raise ProtocolError("a message holds a msgpack timestamp")
+            items = item if type(item) is tuple else item.values()
+            inner += [each for each in items if type(each) in _CHECKED]
+        if not inner:
+            return
+        level = inner
+    raise ProtocolError(f"a message is nested deeper than {DEPTH}")

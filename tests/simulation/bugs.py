@@ -6,7 +6,7 @@ A checker that never failed proves nothing.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mesh.confirmations import Confirmations
 from mesh.contacts import Contact, Contacts
@@ -14,32 +14,42 @@ from mesh.digests import Ack, Digest, Sender, decode_live, encode_ack
 from mesh.effects import Channel, Effect, Publish
 from mesh.engine import Engine
 from mesh.live_feed import Intake, Sorted
-from mesh.ports import Segment
+from mesh.ports import Applied, Segment
 from mesh.segments import head_of, last_of
+from proto.codec import decode, encode
 from proto.events import Event
 from proto.ids import PeerId
 from proto.streams import StreamId
+from tests.simulation.outcome import NO_BUG
 from tests.simulation.process import Process
-from tests.support.memory_log import MemoryLog
+from tests.simulation.site import MixedLog
+
+Parts = tuple[bytes, bytes | None, bytes | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """Which parts are replaced."""
+    """Which parts are replaced, and the guarantee that breaks.
 
-    log_class: type[MemoryLog] = MemoryLog
+    Args:
+        seeds: within how many it must be found.
+    """
+
+    breaks: str = ""
+    seeds: int = 20
+    log_class: type[MixedLog] = MixedLog
     engine_class: type[Engine] = Engine
     process_class: type[Process] = Process
 
 
-class _OneStreamForEver(MemoryLog):
+class _OneStreamForEver(MixedLog):
     """No epoch: each process life goes on in the stream of the one before."""
 
     def _epoch(self) -> StreamId:
         return StreamId(self.peer, 0, 0, bytes(8))
 
 
-class _GuessingLog(MemoryLog):
+class _GuessingLog(MixedLog):
     """A gap is filled with nothing, and the head jumps over it."""
 
     def _extends(self, segment: Segment) -> bool:
@@ -143,13 +153,56 @@ class _TrustingEngine(Engine):
         self._confirmations = _TrustsReturners(self.me, self._heads, self._contacts)
 
 
+class _HastyAnswers(Process):
+    """Acknowledges own events before the group commit, and publishes them after it."""
+
+    def appended(self) -> None:
+        self.world.checks.acknowledged(self.site.staged())
+
+
+class _LeakyLog(MixedLog):
+    """One received event in 50 is taken for kept, and is not."""
+
+    def apply_now(self, segments: Sequence[Segment]) -> Applied:
+        result = super().apply_now(segments)
+        for stream, head in result.heads.items():
+            if head.hash[0] < 5 and self.disk.streams[stream][-1].header.sequence > 1:
+                self.disk.streams[stream].pop()
+        return result
+
+
+class _RewritingLog(MixedLog):
+    """Writes received headers anew, in its own way, and hashes that."""
+
+    def apply_now(self, segments: Sequence[Segment]) -> Applied:
+        return super().apply_now([replace(s, events=tuple(map(_rewritten, s.events))) for s in segments])
+
+
+def _rewritten(event: Parts) -> Parts:
+    header, salt, payload = event
+    return encode(decode(header)), salt, payload
+
+
+class _CountsRetired(Engine):
+    """Who has retired still counts."""
+
+    def durable_on(self, stream: StreamId, sequence: int) -> int:
+        return self._confirmations.count(stream, sequence, self._heard)
+
+
 BUGS: dict[str, Bug] = {
-    "gap guessed": Bug(log_class=_GuessingLog, engine_class=_GuessingEngine),
-    "no epoch": Bug(log_class=_OneStreamForEver),
-    "publish before fsync": Bug(process_class=_HastyProcess),
-    "caught up on arrival": Bug(engine_class=_OptimisticEngine),
-    "pulls unanswered": Bug(engine_class=_DeafToPulls),
-    "ack before fsync": Bug(engine_class=_HastyAcks),
-    "peer counted twice": Bug(engine_class=_CountingEngine),
-    "wiped peer counted": Bug(engine_class=_TrustingEngine),
+    NO_BUG: Bug(),
+    "gap guessed": Bug("G3", log_class=_GuessingLog, engine_class=_GuessingEngine),
+    "no epoch": Bug("G10", log_class=_OneStreamForEver),
+    "publish before fsync": Bug("G1", process_class=_HastyProcess),
+    "answer before fsync": Bug("G1", process_class=_HastyAnswers),
+    "caught up on arrival": Bug("G6", engine_class=_OptimisticEngine),
+    "pulls unanswered": Bug("G3", engine_class=_DeafToPulls),
+    "confirmed before fsync": Bug("G1", engine_class=_HastyAcks),
+    "peer counted twice": Bug("G1", engine_class=_CountingEngine),
+    "wiped peer counted": Bug("G1", engine_class=_TrustingEngine),
+    "retired peer counted": Bug("G1", engine_class=_CountsRetired),
+    "one event in 50 dropped": Bug("G3", log_class=_LeakyLog),
+    "written anew before hashing": Bug("G10", log_class=_RewritingLog),
 }
+"""Each planted bug by its name."""

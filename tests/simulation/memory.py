@@ -1,227 +1,216 @@
-"""Run simulations of the whole memory: `python -m tests.simulation.memory --seed 17 [--runs 100] [--bug "no epoch"]`.
-
-One seed is one history of peers, agents and faults; what it finds is printed with the command that replays it.
-"""
+"""The second simulation: the whole memory.  Peers with real replicas, agents that store and read, and all faults."""
 
 from __future__ import annotations
 
-import argparse
-import sys
-import time
-from collections import Counter
+import random
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import cast
 
 from mesh.engine_config import EngineConfig
+from proto.ids import PeerId
+from tests.simulation import memory_bugs
+from tests.simulation.clocks import KINDS, WallClock
 from tests.simulation.faults import Nemesis
-from tests.simulation.memory_bugs import BUGS, NO_BUG, Bug
+from tests.simulation.memory_bugs import Bug
 from tests.simulation.memory_checks import MemoryChecks
-from tests.simulation.memory_process import MemoryProcess
+from tests.simulation.memory_process import EPOCH_MS, MemoryProcess
 from tests.simulation.memory_workload import Workload
 from tests.simulation.memory_world import MemorySettings, MemoryWorld
+from tests.simulation.outcome import NO_BUG, Outcome, failures_found
+from tests.simulation.poison import Poisoner
 from tests.simulation.readers import Readership
 from tests.simulation.replica_site import SPACE, ReplicaSite
-from tests.simulation.retirement import Operators, count_late
+from tests.simulation.retirement import Operators, count_members
 from tests.simulation.site import Site
+from tests.simulation.trace import Trace
 from tests.support.sealed import peer
 
+NAME = "memory"
 LOSSES = (0.05, 0.25, 0.25, 0.6)
-SMALL_PAGES = EngineConfig(page_bytes=4_000)
-HOUR_MS = 3_600_000.0
+CONFIGS = (
+    EngineConfig(),
+    EngineConfig(),
+    EngineConfig(page_bytes=4_000),
+    EngineConfig(page_bytes=4_000, inbound_pulls=1, serve_bytes_per_s=40_000),
+)
+
+SOMETIMES = {
+    "answers of 1": 3.0,
+    "answers of 2": 2.0,
+    "answers of 3": 0.3,
+    "beacons that came after their cells": 3.0,
+    "beacons that expired": 0.1,
+    "cells judged again": 60.0,
+    "changes of peer": 6.0,
+    "clocks: an hour ahead": 0.02,
+    "clocks: an hour behind": 0.02,
+    "clocks: drifting": 0.02,
+    "clocks: frozen": 0.02,
+    "clocks: jumping": 0.02,
+    "clones": 0.2,
+    "commits of a clone": 1.0,
+    "confirmations that come too late": 1.0,
+    "conflicting keys": 0.05,
+    "consolidations": 0.3,
+    "consolidations in parts": 0.05,
+    "crashes": 2.0,
+    "crashes of all": 0.05,
+    "drains through two gateways at once": 0.2,
+    "gateway restarts": 0.5,
+    "hangs": 0.2,
+    "hints dropped by a full queue": 0.3,
+    "joins": 0.1,
+    "joinings believed": 0.3,
+    "joinings not believed": 0.2,
+    "late events": 0.3,
+    "late links": 0.8,
+    "listed": 10.0,
+    "listed superseded": 1.5,
+    "lost tails": 0.5,
+    "marked pages": 4.0,
+    "messages dropped by a full queue": 0.5,
+    "outages": 0.2,
+    "owed": 2.0,
+    "pages": 4.0,
+    "pages pulled": 4.0,
+    "partitions: a bridge": 0.1,
+    "partitions: a peer alone": 0.1,
+    "partitions: flapping": 0.05,
+    "partitions: halves": 0.1,
+    "partitions: one way only": 0.1,
+    "poison events": 0.5,
+    "pulls answered busy": 0.05,
+    "pulls timed out": 0.5,
+    "renewals": 0.4,
+    "repeats after a roll-back": 0.002,
+    "repeats beside a clone": 0.001,
+    "repeats marked": 1.5,
+    "replies lost": 1.0,
+    "replies lost unnoticed": 0.15,
+    "restores": 0.1,
+    "restores that lose a tail": 0.1,
+    "retirements": 0.15,
+    "retried memories": 0.4,
+    "rolling restarts": 0.05,
+    "scenes": 0.1,
+    "sessions": 0.8,
+    "sessions closed": 0.05,
+    "sessions closed as idle": 0.02,
+    "slow consumers": 0.05,
+    "storms of catching up": 0.03,
+    "taken back": 0.05,
+    "wiped peers": 0.05,
+    "withdrawals": 0.4,
+}
+"""What must really happen, per seed on average; about a third of what does."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run came to."""
-
-    seed: int
-    bug: str
-    findings: list[str]
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def replay(self) -> str:
-        """Return the command that runs this history again."""
-        planted = "" if self.bug == NO_BUG else f' --bug "{self.bug}"'
-        return f"python -m tests.simulation.memory --seed {self.seed}{planted}"
-
-
-class _CountingNemesis(Nemesis):
-    """Counts what it does; in a storm it crashes, restores and copies much more often, and when it hurts."""
+class _StormyNemesis(Nemesis):
+    """In a storm it crashes, restores and copies much more often."""
 
     _world: MemoryWorld
 
-    def __init__(self, world: MemoryWorld, new_process: Callable[..., MemoryProcess]) -> None:
-        super().__init__(world, new_process)
+    def __init__(
+        self,
+        world: MemoryWorld,
+        new_process: Callable[[Site], MemoryProcess],
+        new_site: Callable[[PeerId], Site],
+    ) -> None:
+        super().__init__(world, new_process, new_site)
         if world.settings.storm:
             world.at(500, self._storm)
-        if world.settings.tails:
-            world.at(250, self._crash_before_commit)
-
-    def _partition(self) -> None:
-        self._world.history.counts["partitions"] += 1
-        super()._partition()
-
-    def _outage(self) -> None:
-        self._world.history.counts["outages"] += 1
-        super()._outage()
 
     def _storm(self) -> None:
-        rng = self._world.rng
-        rng.choice((self._crash, self._restore, self._restore, self._clone))()
-        if self._world.now < self._world.settings.duration_ms:
-            self._world.at(rng.uniform(300, 700), self._storm)
-
-    def _crash_before_commit(self) -> None:
-        """Crash a process that has staged events and not yet made them durable."""
-        rng = self._world.rng
-        staging = [process for process in self._world.peers() if process.site.has_drafts]
-        if staging and rng.random() < 0.04:
-            process = rng.choice(staging)
-            process.crash()
-            self._world.at(rng.uniform(100, 1_500), self._boot, process)
-        if self._world.now < self._world.settings.duration_ms:
-            self._world.at(rng.uniform(100, 300), self._crash_before_commit)
+        if not self._world.healed:
+            self._world.rng.choice((self._crash, self._restore, self._restore, self._clone))()
+            self._world.at(self._world.rng.uniform(300, 700), self._storm)
 
 
 def settings_of(seed: int) -> MemorySettings:
-    """Return what happens in a run: size, loss, page size and clocks follow from the seed."""
+    """Return what happens in a run.  Seven worlds of eight are small and short, see `replication.settings_of`."""
+    rng = random.Random(f"settings {seed}")
+    is_small = seed % 8 != 0
     return MemorySettings(
-        peers=2 + seed % 5,
-        loss=LOSSES[seed % len(LOSSES)],
-        reply_loss=0.4 if seed % 8 == 3 else 0.15,
-        fast_clock=seed % 6 == 1,
-        two_spaces=seed % 7 == 2,
-        storm=seed % 9 == 4,
-        retirements=2 if seed % 10 in (3, 6, 9) else 0,
-        gateway_restarts=0.3 if seed % 4 == 2 else 0.06,
-        config=SMALL_PAGES if seed % 3 == 0 else EngineConfig(),
+        peers=rng.choice((2, 3, 3)) if is_small else rng.choice((3, 4, 5, 6)),
+        loss=rng.choice(LOSSES),
+        duration_ms=6_000 if is_small else 10_000,
+        pace=1.5 if is_small else 1.0,
+        stores=20 if is_small else 40,
+        beacons=7 if is_small else 10,
+        sessions=3 if is_small else 5,
+        consolidations=6 if is_small else 12,
+        poison=2 if is_small else 4,
+        reply_loss=0.4 if rng.random() < 0.12 else 0.15,
+        clocks=KINDS if rng.random() < 0.5 else ("right",),
+        two_spaces=rng.random() < 0.15,
+        storm=rng.random() < 0.11,
+        retirements=2 if rng.random() < 0.3 else 0,
+        gateway_restarts=0.3 if rng.random() < 0.25 else 0.06,
+        second_gateway=rng.random() < 0.2,
+        config=rng.choice(CONFIGS),
     )
 
 
-def simulate(seed: int, settings: MemorySettings | None = None, bug: str = NO_BUG) -> Outcome:
+def simulate(
+    seed: int, settings: MemorySettings | None = None, bug: str = NO_BUG, trace: Trace | None = None
+) -> Outcome:
     """Run one history to its end and check it."""
-    with BUGS[bug].planted() as parts:
-        return _simulate(seed, settings or replace(settings_of(seed), **parts.mix), bug, parts)
+    with memory_bugs.BUGS[bug].planted() as parts:
+        settings = settings or replace(settings_of(seed), **parts.mix)
+        checks = MemoryChecks()
+        world = MemoryWorld(seed, settings, checks, trace)
+        with failures_found(checks):
+            readership = _populate(world, parts)
+            world.run_until(settings.duration_ms)
+            _judge_the_end(world, checks, readership)
+    return Outcome(NAME, seed, bug, checks.findings, world.counts)
 
 
-def _simulate(seed: int, settings: MemorySettings, name: str, parts: Bug) -> Outcome:
-    checks = MemoryChecks()
-    world = MemoryWorld(seed, settings, checks)
+def _populate(world: MemoryWorld, parts: Bug) -> Readership:
+    """Let peers start, and schedule everything that is going to happen to them."""
+    settings = world.settings
 
     def new_process(site: Site) -> MemoryProcess:
         assert isinstance(site, ReplicaSite)
         skew = world.rng.uniform(-settings.skew_ms, settings.skew_ms)
-        if settings.fast_clock and not world.processes:
-            skew += HOUR_MS
-        if len(world.processes) >= settings.peers:
-            world.history.counts["clones"] += 1
-        return parts.process_class(world, site, skew_ms=skew)
+        kind = world.rng.choice(settings.clocks) if world.rng.random() < 0.5 else "right"
+        world.counts[f"clocks: {kind}"] += 1
+        return parts.process_class(world, site, wall=WallClock.random(world.rng, kind, skew))
+
+    def new_site(member: PeerId) -> Site:
+        space = f"{SPACE}-2" if settings.two_spaces and not world.processes else SPACE
+        return parts.site_class(member, replica_class=parts.replica_class, space=space)
 
     world.members = frozenset(peer(n + 1) for n in range(settings.peers))
     for member in sorted(world.members):
-        space = f"{SPACE}-2" if settings.two_spaces and not world.processes else SPACE
-        world.add(new_process(parts.site_class(member, replica_class=parts.replica_class, space=space)))
+        world.add(new_process(new_site(member)))
     for process in world.processes:
         process.boot()
-    _CountingNemesis(world, new_process)
+    _StormyNemesis(world, new_process, new_site)
     Workload(world)
     Operators(world)
-    readership = Readership(world)
-    world.run_until(settings.duration_ms)
+    Poisoner(world)
+    return Readership(world)
+
+
+def _judge_the_end(world: MemoryWorld, checks: MemoryChecks, readership: Readership) -> None:
+    processes = cast("list[MemoryProcess]", world.processes)
     if not world.heal():
         checks.find("G3: the logs are not alike long after all faults ended")
     readership.drain_to_the_end()
     if not world.heal():
         checks.find("G3: the logs are not alike after the last reader was drained")
     checks.finally_all(world)
-    counts = world.history.counts
+    count_members(world)
+    counts = world.counts
     counts["retried memories"] += sum(len(s.events) > 1 for s in world.history.stored.values())
-    count_late(world)
-    for process in cast("list[MemoryProcess]", world.processes):
+    counts["messages"] += world.messages
+    now_ms = processes[0].wall.at(world.now) + EPOCH_MS
+    counts["beacons that expired"] += sum(
+        all(beacon.expires_ms(placement) < now_ms for placement in beacon.placements)
+        for beacon in processes[0].site.replica.beacons.all()
+    )
+    for process in processes:
         counts.update(process.site.counts)
-        counts["range pulls"] += process.engine.counters["pages"]
-    return Outcome(seed, name, checks.findings, counts)
-
-
-def run(first: int, count: int, bug: str = NO_BUG, until: str | None = None) -> list[Outcome]:
-    """Run seeds one after the other.
-
-    Args:
-        until: stop once a finding begins with this guarantee, such as "G5".
-    """
-    outcomes: list[Outcome] = []
-    for seed in range(first, first + count):
-        outcomes.append(simulate(seed, bug=bug))
-        if until is not None and any(f.startswith(f"{until}:") for f in outcomes[-1].findings):
-            break
-    return outcomes
-
-
-SOMETIMES = {
-    "cells judged again": 200.0,
-    "changes of peer": 15.0,
-    "clones": 0.3,
-    "conflicting keys": 0.1,
-    "consolidations": 1.0,
-    "consolidations in parts": 0.3,
-    "crashes": 2.0,
-    "gateway restarts": 1.0,
-    "late events": 0.3,
-    "late links": 1.0,
-    "listed": 30.0,
-    "listed superseded": 5.0,
-    "lost tails": 0.5,
-    "marked pages": 10.0,
-    "outages": 0.4,
-    "owed": 7.0,
-    "pages": 10.0,
-    "partitions": 1.5,
-    "range pulls": 5.0,
-    "renewals": 1.0,
-    "repeats after a roll-back": 0.01,
-    "repeats beside a clone": 0.01,
-    "repeats marked": 5.0,
-    "replies lost": 3.0,
-    "replies lost unnoticed": 0.4,
-    "restores": 0.3,
-    "retried memories": 1.0,
-    "scenes": 0.7,
-    "retirements": 0.15,
-    "sessions": 2.0,
-    "taken back": 0.03,
-    "sessions closed": 0.2,
-    "sessions closed as idle": 0.1,
-    "withdrawals": 1.0,
-}
-"""What must really happen, per seed on average; about a third of what does."""
-
-
-def missing(counts: Counter[str], seeds: int) -> list[str]:
-    """Return what happened too rarely over so many seeds for a run without findings to mean anything."""
-    return [name for name, least in SOMETIMES.items() if counts[name] < least * seeds]
-
-
-def main(arguments: list[str]) -> int:
-    """Run seeds, print what they find, return 1 if anything."""
-    parser = argparse.ArgumentParser(prog="python -m tests.simulation.memory", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--runs", type=int, default=1, help="how many seeds")
-    parser.add_argument("--bug", choices=list(BUGS), default=NO_BUG, help="a bug to plant")
-    options = parser.parse_args(arguments)
-    started, failed, counts = time.perf_counter(), 0, Counter[str]()
-    for seed in range(options.seed, options.seed + options.runs):
-        (outcome,) = run(seed, 1, options.bug)
-        counts.update(outcome.counts)
-        if outcome.findings:
-            failed += 1
-            print(outcome.replay())
-            for finding in outcome.findings:
-                print(f"    {finding}")
-    print(", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
-    print(f"{failed} of {options.runs} failed, {time.perf_counter() - started:.1f} s")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        world.tally(process)

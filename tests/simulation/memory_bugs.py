@@ -12,36 +12,54 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-import apsw
-
-from mesh.ports import Applied, Segment
-from node import draining, inbox_projection, inbox_query, matching
+from node import folding, inbox_projection, inbox_query, matching
 from node.beacons_projection import BeaconsProjection
 from node.draining import DrainPlan
-from node.inbox_projection import Judged
-from node.inbox_query import ReaderView, Scope
-from node.matching import Beacon, Coverages, Diff, Match, Placement
+from node.folding import Folding
 from node.membership_projection import MembershipProjection
-from node.readers import Reader, ReaderMemory
-from node.replica import Draft, Written
-from node.sqlite_log import Logged
-from proto.ids import diff_id
-from proto.payloads import CellStored, PageListed, SceneConsolidated
-from proto.streams import Frontier, Links, Position, StreamId, coverage
+from node.readers import ReaderMemory
 from tests.simulation import memory_process
-from tests.simulation.memory_process import DrainCall, MemoryProcess
-from tests.simulation.replica_site import Backup, Done, ReplicaSite, SimulatedReplica
-
-NO_BUG = "none"
+from tests.simulation.memory_flaws import (
+    ForgetfulReplica,
+    HastyProcess,
+    HastySite,
+    LastScenesReplica,
+    OneEpochReplica,
+    PartialScenesReplica,
+    RewritingSite,
+    SharedCursorProcess,
+    as_judged_by_event,
+    conditions_by_highest_seen,
+    coverage_by_ordinal,
+    decodes_or_stops,
+    drops,
+    eligible_by_clock,
+    everything_counts,
+    folds_most,
+    forget,
+    judge_by_last_placement,
+    listing_committed,
+    never_marked,
+    new_for_any_gateway,
+    nothing_is_taken_back,
+)
+from tests.simulation.memory_process import MemoryProcess
+from tests.simulation.outcome import NO_BUG
+from tests.simulation.replica_site import ReplicaSite, SimulatedReplica
 
 
 @dataclass(frozen=True, slots=True)
 class Bug:
-    """Which parts are replaced, and which functions: (where, name, what stands there instead).
+    """Which parts are replaced, and the guarantee that breaks.
 
-    `mix` changes settings of the histories in which it is looked for: a rare chance is made a common one.
+    Args:
+        patches: functions that are replaced: (where, name, what stands there instead).
+        mix: settings of the histories in which it is looked for: a rare chance is made a common one.
+        seeds: within how many it must be found.
     """
 
+    breaks: str = ""
+    seeds: int = 20
     replica_class: type[SimulatedReplica] = SimulatedReplica
     site_class: type[ReplicaSite] = ReplicaSite
     process_class: type[MemoryProcess] = MemoryProcess
@@ -57,258 +75,40 @@ class Bug:
             yield self
 
 
-# -- the log
-
-
-class _OneEpochReplica(SimulatedReplica):
-    """Each process life goes on in the stream of the one before."""
-
-    def _open_epoch(self, now_us: int, written: Written) -> StreamId:
-        self._epoch_random = bytes(8)
-        stream = StreamId(self.peer, 0, 0, self._epoch_random)
-        if self.log.number_of(stream) is None:
-            return super()._open_epoch(now_us, written)
-        return stream
-
-
-class _HastySite(ReplicaSite):
-    """What is written becomes durable at the next `sync`; a crash before it rolls the disk back."""
-
-    def start(self, seed: int) -> None:
-        super().start(seed)
-        self._durable = self.backup()
-
-    def crash(self) -> None:
-        super().crash()
-        self.restore(self._durable)
-
-    def hasten(self, drafts: Sequence[Draft], done: Done) -> tuple[Segment, ...]:
-        """Write at once and call `done`; return what was written."""
-        self.stage(drafts, done)
-        segments = super().sync()
-        for finished, outcomes in self.take_outcomes():
-            finished(outcomes)
-        return segments
-
-    def apply(self, segments: Sequence[Segment]) -> Applied:
-        applied = super().apply(segments)
-        self._flush()
-        return applied
-
-    def sync(self) -> tuple[Segment, ...]:
-        self._flush()
-        return ()
-
-    def _flush(self) -> None:
-        self._durable = self.backup()
-
-    def clone(self, backup: Backup) -> ReplicaSite:
-        return _HastySite(self.peer, content=backup.content, space=self.space)
-
-
-class _HastyProcess(MemoryProcess):
-    """Publishes and acknowledges before the group commit."""
-
-    def submit(self, drafts: Sequence[Draft], done: Done) -> None:
-        site = self.site
-        assert isinstance(site, _HastySite)
-        segments = site.hasten(drafts, done)
-        self.world.checks.acknowledged(segments)
-        self._do(self.engine.committed(segments, self.clock()))
-        if not self._commit_due:
-            self._commit_due = True
-            self._later(self.world.rng.uniform(1, 150), self._commit)
-
-
-# -- beacons
-
-
-def _eligible_by_clock(beacon: Beacon, placement: Placement, diff: Diff, covers: Coverages) -> bool:
-    """A placement starts at its HLC: what has an earlier one is taken for known."""
-    return (
-        placement.space in (None, diff.space)
-        and placement.may_read(diff)
-        and diff.hlc > placement.hlc
-        and diff.hlc.wall_ms < beacon.expires_ms(placement)
-        and not any(
-            covers.before(w, placement.position) and not covers.before(w, diff.position)
-            for w in beacon.withdrawals
-        )
-    )
-
-
-class _OlderIsBefore(dict[StreamId, int]):
-    """Every epoch older than the one named counts as before, all of it."""
-
-    def get(self, stream: StreamId, default: Any = 0) -> Any:
-        newest = max((s.ordinal for s in self if s.peer == stream.peer), default=-1)
-        return 2**53 if stream.ordinal < newest else super().get(stream, default)
-
-
-def _coverage_by_ordinal(frontier: Frontier, links: Links) -> dict[StreamId, int]:
-    return _OlderIsBefore(coverage(frontier, {}))
-
-
-_judge = matching.judge
-
-
-def _judge_by_last_placement(
-    beacon: Beacon, diff: Diff, scores: Mapping[int, int], covers: Coverages
-) -> Match | None:
-    """A beacon placed again forgets its earlier placements."""
-    last = max(beacon.placements, key=lambda p: (p.hlc, p.position))
-    only = Beacon(
-        beacon.beacon,
-        beacon.tenant,
-        beacon.agent_id,
-        beacon.agent,
-        beacon.interest,
-        beacon.filters,
-        [last],
-        beacon.withdrawals,
-        beacon.renewed_ms,
-    )
-    return _judge(only, diff, scores, covers)
-
-
-def _forget(*_args: object) -> None:
-    """Whoever is judged once is never judged again."""
-
-
-# -- cursors
-
-
-class _SharedCursorProcess(MemoryProcess):
-    """Sessions drain with the agent's cursor."""
-
-    def reader_of(self, call: DrainCall) -> Reader:
-        return Reader(call.agent.id, None, call.mark)
-
-
-_conditions = inbox_query._conditions
-_SEEN = """ AND NOT EXISTS (
-  SELECT 1 FROM refs r JOIN commits k ON k.page=r.page JOIN entries o ON o.agent_id=r.agent_id AND o.diff=r.diff
-  JOIN events theirs ON theirs.local=o.local JOIN events ours ON ours.local=e.local
-  WHERE r.agent_id=e.agent_id AND theirs.stream_no=ours.stream_no AND theirs.sequence>=ours.sequence)"""
-
-
-def _conditions_by_highest_seen(
-    db: apsw.Connection, view: ReaderView, scope: Scope
-) -> tuple[str, list[object]]:
-    """One vector per agent: whatever lies at or below the highest position listed counts as listed."""
-    where, values = _conditions(db, ReaderView(view.agent, None, {}, view.committing), scope)
-    return where + _SEEN, values
-
-
-_listing = draining.listing
-
-
-def _listing_committed(*args: Any) -> list[PageListed]:
-    """A page is committed when it is listed."""
-    return [event.model_copy(update={"commits": (*event.commits, event.page)}) for event in _listing(*args)]
-
-
-def _never_marked(*_args: object) -> bool:
-    """A page in doubt looks like any other."""
-    return False
-
-
-def _new_for_any_gateway(_memory: ReaderMemory, reader: Reader) -> bool:
-    """A session whose gateway says that it wrote no page was never given one, whichever gateway it is."""
-    return reader.session is not None and reader.mark != b""
-
-
-_as_judged = inbox_projection.as_judged
-
-
-def _as_judged_by_event(logged: Logged, payload: CellStored, cell_no: int) -> Judged:
-    """What is listed is an event, not what it says: a retry is another one."""
-    judged = _as_judged(logged, payload, cell_no)
-    values = {name: getattr(judged.diff, name) for name in Diff.__dataclass_fields__}
-    diff = Diff(**{**values, "diff": diff_id("created", logged.event.hash)})
-    return Judged(diff, judged.space, judged.values, judged.norm)
-
-
-class _ForgetfulReplica(SimulatedReplica):
-    """Cells are matched when they arrive, and each event for itself."""
-
-    def reload(self) -> None:
-        super().reload()
-        store = self._cells.store
-
-        def store_once(logged: Logged, payload: CellStored) -> Any:
-            judged, changes, hidden = store(logged, payload)
-            return Judged(judged.diff, judged.space, judged.values, judged.norm), changes, hidden
-
-        self._cells.store = store_once  # type: ignore[method-assign]
-
-
-class _LastScenesReplica(SimulatedReplica):
-    """Of two consolidations the one that comes last counts."""
-
-    def reload(self) -> None:
-        super().reload()
-        consolidate = self._scenes.consolidate
-
-        def forgetting(logged: Logged, payload: SceneConsolidated) -> list[int]:
-            self.db.execute("DELETE FROM scene_runs")
-            return consolidate(logged, payload)
-
-        self._scenes.consolidate = forgetting  # type: ignore[method-assign]
-
-
-class _PartialScenesReplica(SimulatedReplica):
-    """A consolidation counts from its first event on."""
-
-    def reload(self) -> None:
-        super().reload()
-        consolidate = self._scenes.consolidate
-
-        def hasty(logged: Logged, payload: SceneConsolidated) -> list[int]:
-            return consolidate(logged, payload.model_copy(update={"parts": payload.part}))
-
-        self._scenes.consolidate = hasty  # type: ignore[method-assign]
-
-
-# -- members
-
-
-def _everything_counts(_self: MembershipProjection, _position: Position) -> bool:
-    return True
-
-
-def _nothing_is_taken_back(_self: MembershipProjection) -> bool:
-    return False
-
-
 BUGS: dict[str, Bug] = {
     NO_BUG: Bug(),
-    "no epoch": Bug(replica_class=_OneEpochReplica),
-    "publish before fsync": Bug(site_class=_HastySite, process_class=_HastyProcess),
-    "activation by HLC": Bug(patches=[(matching, "_eligible", _eligible_by_clock)]),
-    "older epochs are before": Bug(patches=[(matching, "coverage", _coverage_by_ordinal)]),
-    "late links not judged": Bug(
-        patches=[(BeaconsProjection, "_judge_covered", _forget)], mix={"storm": True}
-    ),
-    "late beacons not judged": Bug(patches=[(BeaconsProjection, "_judge_beyond", _forget)]),
-    "last placement wins": Bug(patches=[(inbox_projection, "judge", _judge_by_last_placement)]),
-    "one cursor for two sessions": Bug(process_class=_SharedCursorProcess),
-    "highest seen per agent": Bug(patches=[(inbox_query, "_conditions", _conditions_by_highest_seen)]),
-    "commit on send": Bug(patches=[(memory_process, "listing", _listing_committed)]),
-    "pages are never marked": Bug(patches=[(DrainPlan, "may_repeat", _never_marked)]),
+    "no epoch": Bug("G10", replica_class=OneEpochReplica),
+    "publish before fsync": Bug("G1", site_class=HastySite, process_class=HastyProcess),
+    "activation by HLC": Bug("G4", patches=[(matching, "_eligible", eligible_by_clock)]),
+    "older epochs are before": Bug("G4", patches=[(matching, "coverage", coverage_by_ordinal)]),
+    "late links not judged": Bug("G3", patches=[(BeaconsProjection, "_judge_covered", forget)]),
+    "late beacons not judged": Bug("G3", patches=[(BeaconsProjection, "_judge_beyond", forget)]),
+    "last placement wins": Bug("G4", patches=[(inbox_projection, "judge", judge_by_last_placement)]),
+    "one cursor for two sessions": Bug("G5", process_class=SharedCursorProcess),
+    "highest seen per agent": Bug("G5", patches=[(inbox_query, "_conditions", conditions_by_highest_seen)]),
+    "commit on send": Bug("G5", patches=[(memory_process, "listing", listing_committed)]),
+    "pages are never marked": Bug("G6", patches=[(DrainPlan, "may_repeat", never_marked)]),
     "a session is new to a new gateway": Bug(
-        patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)],
+        "G6",
+        patches=[(ReaderMemory, "has_listed_nothing", new_for_any_gateway)],
         mix={"sessions": 25, "stores": 150, "beacons": 30, "gateway_restarts": 0.7, "reply_loss": 0.02},
     ),
-    "the last scenes to come count": Bug(replica_class=_LastScenesReplica),
-    "a part of the scenes counts": Bug(replica_class=_PartialScenesReplica),
+    "the last scenes to come count": Bug("G3", replica_class=LastScenesReplica),
+    "a part of the scenes counts": Bug("G3", replica_class=PartialScenesReplica),
     "late events are folded": Bug(
-        patches=[(MembershipProjection, "counts", _everything_counts)], mix={"retirements": 3}
+        "G4", patches=[(MembershipProjection, "counts", everything_counts)], mix={"retirements": 3}
     ),
     "what was folded before a retirement stays": Bug(
-        patches=[(MembershipProjection, "settle", _nothing_is_taken_back)], mix={"retirements": 3}
+        "G3", patches=[(MembershipProjection, "settle", nothing_is_taken_back)], mix={"retirements": 3}
     ),
     "references are event ids": Bug(
-        patches=[(inbox_projection, "as_judged", _as_judged_by_event)], replica_class=_ForgetfulReplica
+        "G3", patches=[(inbox_projection, "as_judged", as_judged_by_event)], replica_class=ForgetfulReplica
     ),
+    "one event in 40 is not folded": Bug("G3", patches=[(Folding, "_fold", folds_most)]),
+    "an event that cannot be read stops a peer": Bug(
+        "G11", patches=[(folding, "decode_payload", decodes_or_stops)]
+    ),
+    "an event that cannot be read is forgotten": Bug("G11", patches=[(folding, "set_aside", drops)]),
+    "written anew before hashing": Bug("G3", site_class=RewritingSite),
 }
+"""Each planted bug by its name."""

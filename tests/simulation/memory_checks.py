@@ -23,6 +23,7 @@ from tests.simulation.checks import Checks
 from tests.simulation.memory_history import AGENTS, Agent, History, Placed, Seen, Stored
 from tests.simulation.memory_process import MemoryProcess
 from tests.simulation.memory_world import MemoryWorld
+from tests.simulation.poison import says_something, set_aside
 from tests.simulation.reference import Due, Reference
 from tests.simulation.retirement import late_positions
 from tests.simulation.world import World
@@ -40,6 +41,7 @@ class MemoryChecks(Checks):
         processes = cast("list[MemoryProcess]", world.processes)
         self.finally_streams_are_identical(world)
         self.finally_acknowledged_events_are_everywhere(world)
+        self.finally_what_cannot_be_read_is_set_aside(processes)
         self.finally_states_are_equal(processes)
         self.finally_scenes_are_the_newest_whole_ones(world.history, processes[0])
         entries = _entries(processes[0])
@@ -58,9 +60,9 @@ class MemoryChecks(Checks):
         state, readers = first.site.replica.state_hash(), _unread(first)
         for process in processes[1:]:
             if process.site.replica.state_hash() != state:
-                self.find(f"G3: the state of process {process.number} differs: {_difference(first, process)}")
+                self.find(f"G3: the state of {process.name} differs: {_difference(first, process)}")
             elif _unread(process) != readers:
-                self.find(f"G3: readers have other places at process {process.number} than at process 0")
+                self.find(f"G3: readers have other places at {process.name} than at process 0")
         before = _entries(first)
         first.site.replica.rebuild()
         if _entries(first) != before:
@@ -69,6 +71,16 @@ class MemoryChecks(Checks):
             self.find("G3: a rebuild gives another state")
         elif _unread(first) != readers:
             self.find("G3: after a rebuild readers have other places")
+
+    def finally_what_cannot_be_read_is_set_aside(self, processes: list[MemoryProcess]) -> None:
+        """G11: an event that nobody can read is kept aside, with the same reason everywhere."""
+        first = set_aside(processes[0].site.db)
+        for process in processes[1:]:
+            if set_aside(process.site.db) != first:
+                self.find(f"G11: {process.name} sets other events aside than process 0")
+        unreadable = {e.event.hash for e in read_all(processes[0].site.db) if not says_something(e.event)}
+        if not unreadable <= {hash_ for hash_, _, _ in first}:
+            self.find("G11: an event that nobody can read is not set aside")
 
     def finally_scenes_are_the_newest_whole_ones(self, history: History, process: MemoryProcess) -> None:
         """G3: scenes are those of the newest consolidation that is there as a whole, no cell in two of them."""
@@ -288,10 +300,10 @@ def _passes(placed: BeaconPlaced, cell: CellStored) -> bool:
 
 
 def _counting(process: MemoryProcess) -> list[Event]:
-    """Return the events of the log, without those of retired peers that do not count."""
+    """Return the events of the log, without those of retired peers that do not count, and what nobody can read."""
     events = [logged.event for logged in read_all(process.site.db)]
     late = late_positions(events)
-    return [event for event in events if event.header.position not in late]
+    return [event for event in events if event.header.position not in late and says_something(event)]
 
 
 def _entries(process: MemoryProcess) -> Entries:

@@ -92,6 +92,7 @@ class Seen:
         count: by diff, how often it arrived.
         skippable: diffs on pages that count as read although the agent never saw them (HTTP without `ack`).
         hidden: what the agent's side had read when this session opened.
+        calling: a call is under way.
         joined: a session that a peer took for idle and closed while it was in use.
     """
 
@@ -99,6 +100,7 @@ class Seen:
     session: SessionId | None
     mode: str
     open: bool = True
+    calling: bool = False
     joined: bool = False
     count: Counter[DiffId] = field(default_factory=Counter)
     skippable: set[DiffId] = field(default_factory=set)

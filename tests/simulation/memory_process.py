@@ -21,11 +21,13 @@ from proto.errors import HyphaeError
 from proto.ids import CellId, PageId, SessionId
 from proto.payloads import SessionClosed
 from proto.streams import StreamId, coverage
+from tests.simulation.clocks import WallClock
 from tests.simulation.memory_history import Agent, Listing
 from tests.simulation.memory_world import MemoryWorld
 from tests.simulation.process import Process
 from tests.simulation.replica_site import Done, ReplicaSite
 
+RIGHT = WallClock("right", 0.0, 0.0, (), 1.0)
 EPOCH_MS = 1_700_000_000_000
 LIMIT = 4  # entries on a page: small, so that there are many
 
@@ -67,7 +69,7 @@ class MemoryProcess(Process):
     """A process whose site is a `ReplicaSite`.
 
     Args:
-        skew_ms: how far its wall clock is off.
+        wall: its wall clock.
     """
 
     site: ReplicaSite
@@ -77,17 +79,17 @@ class MemoryProcess(Process):
         world: MemoryWorld,
         site: ReplicaSite,
         *,
-        skew_ms: float = 0.0,
+        wall: WallClock = RIGHT,
         engine_class: type[Engine] = Engine,
     ) -> None:
         super().__init__(world, site, engine_class)
         self.history = world.history
-        self.skew_ms = skew_ms
+        self.wall = wall
         site.wall_us = self.wall_us
 
     def wall_us(self) -> int:
         """Return this process's wall clock, microseconds since 1970."""
-        return int((EPOCH_MS + self.world.now + self.skew_ms) * 1000)
+        return int((EPOCH_MS + self.wall.at(self.world.now)) * 1000)
 
     @property
     def life(self) -> int:
@@ -101,14 +103,15 @@ class MemoryProcess(Process):
         self._turns: set[tuple[bytes, bytes | None]] = set()
         super().boot()
 
-    def crash(self) -> None:
-        self.history.counts["crashes"] += 1
-        self.history.counts["lost tails"] += self.site.has_drafts
-        super().crash()
+    def hear_of_members(self) -> None:
+        """Hear who joined; who has retired is in the log."""
+        if self.up:
+            retired = frozenset(self.site.replica.retired_peers())
+            self.tell_members(self.world.members - retired, retired)
 
-    def restore(self) -> None:
-        self.history.counts["restores"] += 1
-        super().restore()
+    def take_request(self, action: Callable[[], None]) -> None:
+        """Take a request: at once, or when the process goes on."""
+        self._when_awake(action)
 
     # -- own events
 
@@ -116,14 +119,17 @@ class MemoryProcess(Process):
         """Stage own events; `done` is called when they are durable, never if the process dies before."""
         self.site.stage(drafts, done)
         self.appended()
-        if not self._commit_due:
-            self._commit_due = True
-            self._later(self.world.rng.uniform(1, 150), self._commit)
+        self._commit_soon(150)
 
     def _commit(self) -> None:
         super()._commit()
+        self.hear_of_members()
         for done, outcomes in self.site.take_outcomes():
             done(outcomes)
+
+    def _apply(self) -> None:
+        super()._apply()
+        self.hear_of_members()
 
     # -- sessions and pages
 
@@ -197,6 +203,8 @@ class MemoryProcess(Process):
             reply(answer)
 
         self._turns.add(turn)
+        shown = f"{len(listed)} diffs{', may_repeat' if may_repeat else ''}"
+        self.world.note(self, "lists a page to {}: {}", call.agent.name, shown)
         self.submit([Draft.of(call.agent.tenant, call.agent.id, event) for event in events], done)
 
     def _as_listing(self, entry: Entry) -> Listing:

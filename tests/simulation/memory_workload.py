@@ -142,6 +142,7 @@ class Workload:
                 header = outcome.event.header
                 stored.events.append((header.position, header.hlc))
 
+        self._world.note(peer, "takes {} of {}", payload.content, stored.agent.name)
         peer.submit([Draft.of(stored.agent.tenant, stored.agent.id, payload)], done)
 
     # -- scenes
@@ -215,6 +216,7 @@ class Workload:
             placed.acknowledged = self._world.now
             placed.position = outcome.event.header.position
 
+        self._world.note(peer, "places a beacon of {}: {}", placed.agent.name, placed.payload.interest)
         peer.submit([Draft(placed.agent.tenant, placed.agent.id, build)], done)
 
     def _withdraw(self, agent: Agent, beacon: BeaconId) -> None:
@@ -227,6 +229,7 @@ class Workload:
         withdrawn = Withdrawn(beacon, peer.site.heads())
         self._history.withdrawn.append(withdrawn)
         self._history.counts["withdrawals"] += 1
+        self._world.note(peer, "withdraws a beacon of {}", agent.name)
 
         def done(outcomes: list[Logged | HyphaeError]) -> None:
             if not isinstance(outcomes[0], Logged):

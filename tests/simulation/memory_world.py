@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from tests.simulation.memory_history import History
-from tests.simulation.world import Settings, World
+from tests.simulation.trace import Trace
+from tests.simulation.world import ALL_FAULTS, Settings, World
 
 if TYPE_CHECKING:
     from tests.simulation.checks import Checks
@@ -23,11 +24,11 @@ class MemorySettings(Settings):
         gateway_restarts: how often a gateway process ends, or an agent loses its context, before a call.
         sticky: how often a reader stays with the peer of its last call.
         skew_ms: wall clocks are off by at most this.
-        fast_clock: one peer's clock is an hour ahead.
+        clocks: what is wrong with the wall clock of one peer in two; see `clocks.KINDS`.
         two_spaces: one peer embeds in another space than the rest.
         storm: crashes, restores and clones follow one another.
-        tails: processes crash while they have events that are not durable yet.
-        stores, beacons, sessions, consolidations, retirements: how many, at random moments.
+        stores, beacons, sessions, consolidations, retirements, invitations, poison: how many, at random moments.
+        second_gateway: one agent also reads through another gateway, at the same time.
     """
 
     appends: int = 0
@@ -37,15 +38,18 @@ class MemorySettings(Settings):
     gateway_restarts: float = 0.06
     sticky: float = 0.5
     skew_ms: float = 2_000.0
-    fast_clock: bool = False
+    clocks: tuple[str, ...] = ("right",)
+    faults: frozenset[str] = ALL_FAULTS - {"retire"}  # peers are retired by events, see `retirement`
     two_spaces: bool = False
     storm: bool = False
-    tails: bool = True
     stores: int = 40
     beacons: int = 10
     sessions: int = 5
     consolidations: int = 12
     retirements: int = 0
+    invitations: int = 3
+    poison: int = 3
+    second_gateway: bool = False
 
 
 class MemoryWorld(World):
@@ -53,9 +57,12 @@ class MemoryWorld(World):
 
     settings: MemorySettings
 
-    def __init__(self, seed: int, settings: MemorySettings, checks: Checks) -> None:
-        super().__init__(seed, settings, checks)
+    def __init__(
+        self, seed: int, settings: MemorySettings, checks: Checks, trace: Trace | None = None
+    ) -> None:
+        super().__init__(seed, settings, checks, trace)
         self.history = History()
+        self.counts = self.history.counts
 
     def peers(self) -> list[MemoryProcess]:
         """Return the processes that run and do not know that their peer has retired."""

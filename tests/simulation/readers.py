@@ -76,7 +76,12 @@ class Client:
             self.history.counts["gateway restarts"] += 1
             self._start_gateway()
         process = self._choose(running)
+        others = (seen for seen in self.history.readers if seen is not self.seen and seen.calling)
+        self.history.counts["drains through two gateways at once"] += any(
+            seen.agent == self.agent and seen.session == self.session for seen in others
+        )
         self._call, self._waiting = self._call + 1, True
+        self.seen.calling = True
         call = self._request()
         if not self.world.healed and rng.random() < 0.02:
             call = DrainCall(call.agent, call.session, call.mark, call.named, call.explicit, project="web")
@@ -109,6 +114,10 @@ class Client:
 
     def _arrive(self, process: MemoryProcess, life: int, call: DrainCall, number: int) -> None:
         if process.up and process.life == life:
+            process.take_request(lambda: self._serve(process, life, call, number))
+
+    def _serve(self, process: MemoryProcess, life: int, call: DrainCall, number: int) -> None:
+        if process.up and process.life == life:
             self._note_what_counts_as_read(process, call)
             process.drain(call, lambda answer: self._reply(process, life, call, number, answer))
             if not self.world.healed and self.world.rng.random() < 0.1:
@@ -121,7 +130,7 @@ class Client:
 
     def _give_up(self, number: int) -> None:
         if self._call == number:
-            self._waiting = False
+            self._waiting = self.seen.calling = False
 
     def _renew(self, process: MemoryProcess) -> None:
         """Draining keeps beacons alive that have not expired."""
@@ -151,7 +160,7 @@ class Client:
         if lost or late:
             self.history.counts["replies lost"] += 1
             return
-        self._waiting = False
+        self._waiting = self.seen.calling = False
         self._take(answer)
 
     def _take(self, answer: Answer) -> None:
@@ -207,11 +216,16 @@ class Readership:
         self.clients: list[Client] = []
         rng, end = world.rng, world.settings.duration_ms
         for agent in AGENTS:
-            client = Client(world, agent, rng.choice(MODES))
-            self.clients.append(client)
-            world.at(rng.uniform(0, 1_000), client.call_again_and_again)
+            self._read(agent, rng.choice(MODES))
+        if world.settings.second_gateway:
+            self._read(AGENTS[0], "stdio")
         for _ in range(world.settings.sessions):
             world.at(rng.uniform(500, end * 0.8), self._open_session, rng.choice(AGENTS[:3]))
+
+    def _read(self, agent: Agent, mode: str) -> None:
+        client = Client(self._world, agent, mode)
+        self.clients.append(client)
+        self._world.at(self._world.rng.uniform(0, 1_000), client.call_again_and_again)
 
     def _open_session(self, agent: Agent) -> None:
         """Open a session at a random peer; once that is durable, read it, and perhaps close it later."""

@@ -23,7 +23,7 @@ from node.sqlite_log import Logged, read_segment
 from proto.errors import HyphaeError
 from proto.events import NO_HASH
 from proto.ids import NO_TENANT, AgentId, MeshId, PeerId
-from proto.payloads import KeyRevoked
+from proto.payloads import BeaconPlaced, KeyRevoked
 from proto.streams import Frontier, StreamId
 
 MESH = MeshId(bytes(range(16)))
@@ -43,6 +43,10 @@ class _NoWords:
 class SimulatedReplica(Replica):
     """The replica, without a lexical index; it counts what was judged again."""
 
+    def retired_peers(self) -> Iterable[PeerId]:
+        """Return who has retired, as far as the log says."""
+        return self._membership.retired
+
     def reload(self) -> None:
         if not hasattr(self, "counts"):
             self.counts: Counter[str] = Counter()
@@ -59,6 +63,14 @@ class SimulatedReplica(Replica):
             self.counts["late links"] += 1
             judge_covered(known)
 
+        place = self._beacons.place
+
+        def placed(logged: Logged, payload: BeaconPlaced) -> None:
+            before = self.counts["cells judged again"]
+            place(logged, payload)
+            self.counts["beacons that came after their cells"] += self.counts["cells judged again"] > before
+
+        self._beacons.place = placed  # type: ignore[method-assign]
         settle = self._membership.settle
 
         def settled() -> bool:
@@ -73,9 +85,9 @@ class SimulatedReplica(Replica):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """The content of a database, and where its streams end."""
+    """The content of a database; None of an empty one."""
 
-    content: bytes
+    content: bytes | None
 
 
 class ReplicaSite:
@@ -179,6 +191,9 @@ class ReplicaSite:
 
     def backup(self) -> Backup:
         return Backup(self.db.serialize("main"))
+
+    def blank(self) -> Backup:
+        return Backup(None)
 
     def restore(self, backup: Backup) -> None:
         self.db.close()

@@ -23,6 +23,7 @@ class MemoryDisk:
 
     def __init__(self, streams: dict[StreamId, list[Event]] | None = None) -> None:
         self.streams = streams or {}
+        self._heads: dict[StreamId, Head] = {}  # as last asked for
 
     def copy(self) -> MemoryDisk:
         """Return what a backup or a copied directory holds."""
@@ -31,7 +32,12 @@ class MemoryDisk:
     def head(self, stream: StreamId) -> Head:
         """Return where a stream ends; sequence 0 if it is not held."""
         events = self.streams.get(stream)
-        return Head(len(events), events[-1].hash) if events else NOTHING
+        if not events:
+            return NOTHING
+        known = self._heads.get(stream)
+        if known is None or known.sequence != len(events) or known.hash != events[-1].hash:
+            known = self._heads[stream] = Head(len(events), events[-1].hash)
+        return known
 
     def heads(self) -> dict[StreamId, Head]:
         """Return where every stream ends."""
