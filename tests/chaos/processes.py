@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,18 +17,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
+from deploy.mesh_files import read_passwords, render_server
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
+from node.identity import load_identity, save_identity
+from node.private_files import write_private
 from tests.chaos.cluster import PEERS, SERVERS
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
 from tests.support.prepared_mesh import FAR_MS, LOOPBACK, PreparedServer, loopback_plan
 from tests.support.running_mesh import RunningPeer
+from tests.support.small_disk import mounted, unmounted
 from tests.support.tcp_proxy import TcpProxy
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
+DISK_MB = 256  # of a peer that has a file system of its own
+ROOM = {"to the last byte": 0, "to the watermark": 32 * 1024 * 1024}
 
 
 class HashPeer(RunningPeer):
@@ -41,10 +51,14 @@ class ProcessCluster:
     Args:
         root: a short path; everything is below.
         model: embed with the real model.
+        small_disks: give each peer a file system of its own, if one can be mounted here.
     """
 
-    def __init__(self, root: Path, *, model: bool = False) -> None:
-        self._root, self._model = root, model
+    def __init__(self, root: Path, *, model: bool = False, small_disks: bool = False) -> None:
+        self._root, self._model, self._small_disks = root, model, small_disks
+        self._mounts: list[Path] = []
+        self._copies: dict[str, RunningPeer] = {}
+        self._operator = ""
         self._plan = loopback_plan(root)
         self._servers = {name: PreparedServer(self._plan, n) for n, name in enumerate(SERVERS, 1)}
         self._loop = asyncio.new_event_loop()
@@ -57,11 +71,18 @@ class ProcessCluster:
 
     @property
     def description(self) -> str:
-        return f"processes, {'the real model' if self._model else 'hashed words'}"
+        disks = ", disks of their own" if self._mounts else ""
+        return f"processes, {'the real model' if self._model else 'hashed words'}{disks}"
 
     # -- life
 
     def start(self) -> None:
+        for peer in PEERS if self._small_disks else ():
+            path = self.directory(peer)
+            path.mkdir(mode=0o700)
+            if not mounted(path, DISK_MB):
+                break  # without the privilege every write is made to fail instead
+            self._mounts.append(path)
         prepare(self._plan, FAR_MS)
         for number in range(1, len(SERVERS) + 1):
             self._keep_to_proxies(self._plan.config(number))
@@ -80,7 +101,7 @@ class ProcessCluster:
 
     def close(self) -> None:
         self.resume([*PEERS, *SERVERS])
-        for peer in self._peers.values():
+        for peer in (*self._peers.values(), *self._copies.values()):
             peer.kill()
         for server in self._servers.values():
             server.kill()
@@ -89,6 +110,8 @@ class ProcessCluster:
                 self._run(proxy.close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
+        for path in self._mounts:
+            unmounted(path)
 
     def _peer(self, name: str, number: int) -> RunningPeer:
         """Return a peer that reaches NATS through its proxy."""
@@ -116,10 +139,11 @@ class ProcessCluster:
         return f"http://{LOOPBACK}:{options[options.index('--http-port') + 1]}"
 
     def operator_key(self) -> str:
-        return self._peers["peer-1"].secret("operator")
+        self._operator = self._operator or self._peers["peer-1"].secret("operator")  # its disk may be lost
+        return self._operator
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
-        directory = str(self._plan.peer(PEERS.index(peer) + 1).path)
+        directory = str(self.directory(peer))
         log = self._command("log", "verify", "--json", "--data-dir", directory)["peers"][0]
         fold = self._command("node", "rebuild", "--json", "--data-dir", directory)["peers"][0]
         return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold["state_hash"]}
@@ -169,6 +193,74 @@ class ProcessCluster:
             self._loop.call_soon_threadsafe(self._proxies[name].cut)
             self._loop.call_soon_threadsafe(self._proxies[name].resume)
 
+    # -- disks and data directories
+
+    def directory(self, peer: str) -> Path:
+        return self._plan.peer(PEERS.index(peer) + 1).path
+
+    def starts(self, peer: str) -> str:
+        try:
+            self._start(peer)
+        except AssertionError as error:
+            return str(error)
+        return ""
+
+    def fill(self, peer: str, how: str) -> None:
+        path = self.directory(peer)
+        if path not in self._mounts or how not in ROOM:
+            self._limit(peer, 0)
+            return
+        found = os.statvfs(path)
+        room = found.f_bavail * found.f_frsize - ROOM[how]
+        with (path / "filler").open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, max(1, room))
+        while how == "to the last byte" and _takes_a_byte(path / "filler"):
+            pass
+
+    def free(self, peer: str) -> None:
+        (self.directory(peer) / "filler").unlink(missing_ok=True)
+        self._limit(peer, resource.RLIM_INFINITY)
+
+    def _limit(self, peer: str, size: int) -> None:
+        if self._runs(peer):
+            pid = self._peers[peer].pid
+            psutil.Process(pid).rlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def run_copy(self, peer: str, copy: Path) -> str:
+        original = self._peers[peer]
+        options = list(original.options)
+        options[options.index("--http-port") + 1] = str(free_port())
+        twin = type(original)(copy.parent, *options, environment=original.environment, name=copy.name)
+        self._copies[peer] = twin
+        return twin.start().url
+
+    def end_copy(self, peer: str) -> None:
+        if peer in self._copies:
+            self._copies.pop(peer).kill()
+
+    def join_anew(self, peer: str, invitation: str) -> None:
+        """As deploy/README.md has it: a new identity, the servers told of it, and an invitation."""
+        number, running = PEERS.index(peer) + 1, self._peers[peer]
+        directory = self._plan.peer(number)
+        save_identity(directory, load_identity(directory, peer))
+        self._tell_servers()
+        write_private(directory.secrets / "invitation", invitation + "\n")
+        if "--join" not in running.options:
+            running.options = ("--join", f"@{directory.secrets / 'invitation'}", *running.options)
+        self._start(peer)
+        self._until_it_serves(peer)
+
+    def _tell_servers(self) -> None:
+        """Let the servers know who may say what, now."""
+        passwords = read_passwords(self._plan.config(1).read_text())
+        who = {peer: load_identity(self._plan.peer(n), peer).peer for n, peer in enumerate(PEERS, 1)}
+        for number, server in enumerate(self._plan.servers, 1):
+            config = self._plan.config(number)
+            config.write_text(render_server(server, self._plan.servers, who, passwords))
+            self._keep_to_proxies(config)
+            if self._runs(SERVERS[number - 1]):
+                self._member(SERVERS[number - 1]).send_signal(signal.SIGHUP)
+
     def _member(self, name: str) -> RunningPeer | PreparedServer:
         return self._peers[name] if name in self._peers else self._servers[name]
 
@@ -187,3 +279,13 @@ class ProcessCluster:
 
     def _run(self, step: Any) -> None:
         asyncio.run_coroutine_threadsafe(step, self._loop).result(10)
+
+
+def _takes_a_byte(path: Path) -> bool:
+    """Make a file longer by a page, if there is room."""
+    try:
+        with path.open("ab") as file:
+            file.write(bytes(4096))
+    except OSError:
+        return False
+    return True
