@@ -91,6 +91,29 @@ def verify_newest(
     return None
 
 
+def structure_flaw(db: apsw.Connection) -> str | None:
+    """Return what SQLite finds wrong with the pages of the database itself, or None.
+
+    A write-ahead log that was damaged after a part of it had been copied leaves old pages beside new ones: every
+    event may be as written, and two trees share a page.  Reads the whole file.
+    """
+    try:
+        found = db.execute("PRAGMA quick_check(1)").fetchone()
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        return str(error)
+    text = "it says nothing" if found is None else str(found[0])
+    return None if text == "ok" else " ".join(text.split())
+
+
+def unsound(flaw: str) -> str:
+    """Return the sentence about a database whose pages do not fit together, and what to do."""
+    return (
+        f"the database is damaged ({flaw[:200]}) although each event is as written. In a mesh of several peers:"
+        " stop this peer, move its log.db (and log.db-wal, log.db-shm) aside and start it again; what the others hold"
+        " comes back by itself"
+    )
+
+
 def hash_at(db: apsw.Connection, number: int, sequence: int) -> bytes | None:
     """Return the stored hash of an event, or None where there is none."""
     row = db.execute(

@@ -255,6 +255,7 @@ def figures(records: Sequence[Record]) -> dict[str, Any]:
         "repeats_unmarked_elsewhere": _repeats(all_pages, marked=False),
         "faults": dict(Counter(r.what for r in records if r.kind == FAULT)),
         "signs": dict(Counter(s for r in records if r.kind == HEAL for s in r.value.get("signs", ()))),
+        "events_lost_with_disks": sum(r.value.get("events_lost", 0) for r in records if r.kind == HEAL),
         "may_be_lost": _possible_losses(records),
         "struck": sum(len(r.value.get("targets", ())) for r in records if r.kind == FAULT),
         "seen_apart": sum(

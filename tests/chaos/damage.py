@@ -52,7 +52,7 @@ def log_torn(directory: Path, rng: random.Random) -> str:
 
 
 def wal_torn(directory: Path, rng: random.Random) -> str:
-    return _cut(directory / "log.db-wal", rng, rng.choice((0.0, 0.95)))
+    return _cut(directory / "log.db-wal", rng, rng.choice((0.0, 0.0, 0.95)))
 
 
 def wal_flipped(directory: Path, rng: random.Random) -> str:
@@ -137,7 +137,7 @@ def _flip(path: Path, rng: random.Random) -> str:
     size = _size(path)
     if size == 0:
         return ""
-    at, bit = rng.randrange(size), 1 << rng.randrange(8)
+    at, bit = int(size * rng.random() ** 2), 1 << rng.randrange(8)  # the end of a log may be left from before
     with path.open("r+b") as file:
         file.seek(at)
         byte = file.read(1)[0]

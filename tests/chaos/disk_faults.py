@@ -19,6 +19,7 @@ from tests.chaos.cluster import PEERS, Cluster
 from tests.chaos.damage import KINDS, copy_to, empty, replace_by, set_log_aside
 from tests.chaos.operating import (
     NoAnswer,
+    Vector,
     answered,
     asked,
     catch_up,
@@ -28,6 +29,7 @@ from tests.chaos.operating import (
     spread,
     told,
     until,
+    vector,
 )
 from tests.chaos.strike import Fault, Strike
 from tests.support.places import short_directory
@@ -35,10 +37,11 @@ from tests.support.places import short_directory
 FULL: Final = ("to the last byte", "to the watermark", "every write fails")
 REFUSALS: Final = {"overloaded", "unavailable", "uncertain"}
 TWIN: Final = "another process runs as this peer"
-APART_S: Final = 1.0
+APART_S: Final = 2.5  # a store that waits for another disk is answered after 1.5 s
 WARN_S: Final = 20.0
 
 REFUSED, READ, STORED = "refused while full", "read while full", "stored again without a restart"
+LOST, ROLLED_BACK = "lost own events told of", "rolled back"
 SERVES, REPAIRED, PULLED = "serves after damage", "damaged log named and set aside", "pulled again"
 WARNED, CONVERGED = "twins warned of", "warning ended with the twin"
 JOINED, RETIRED = "joined anew", "lost peer retired"
@@ -101,22 +104,25 @@ def _damaged(
         kinds = [kind, *([also] if also and rng.random() < 0.5 else [])]
         noted["damage"] = [rng.choice(KINDS[k])(cluster.directory(peer), rng) for k in kinds]
     noted["must_show"] = [SERVES, PULLED]
-    return Strike([peer], rng.uniform(0, 1), lambda: _mended(cluster, peer), noted=noted)
+    before: Vector = noted.pop("held")
+    return Strike([peer], rng.uniform(0, 1), lambda: _mended(cluster, peer, before), noted=noted)
 
 
-def _mended(cluster: Cluster, peer: str) -> Mapping[str, Any]:
-    """Start a damaged peer as an operator would, and mend it as it says itself."""
-    said, signs, wrong = cluster.starts(peer), [], list[str]()
-    cluster.connect([peer])
+def _mended(cluster: Cluster, peer: str, before: Vector) -> Mapping[str, Any]:
+    """Start a damaged peer as an operator would, and mend it as it says itself; the mesh last, if it is cut off."""
+    said, signs, wrong, lost = cluster.starts(peer), [], list[str](), 0
     if not said:
         signs.append(SERVES)
+        held = answered(lambda: vector(cluster, peer), before)
+        lost = sum(max(0, before[stream] - held.get(stream, 0)) for stream in before)
         wrong = _served_wrong(cluster, peer)
         found = answered(lambda: told(cluster, peer, "verify_log"), {"ok": False})
         said = answered(lambda: problems(cluster, peer), "")
-        signs += ["lost own events told of"] if "the disk lost own events" in said else []
+        signs += [LOST] if "the disk lost own events" in said else []
+        signs += [ROLLED_BACK] if lost else []
         needs_mending = not found["ok"] or "damaged" in said
     else:
-        needs_mending = True
+        needs_mending, lost = True, sum(before.values())
         signs.append("refused to start and said why")
         wrong += [] if "error: " in said else [f"{peer} did not start and did not say why: {said[-300:]}"]
     if needs_mending:
@@ -125,8 +131,9 @@ def _mended(cluster: Cluster, peer: str) -> Mapping[str, Any]:
         again = cluster.starts(peer)
         wrong += [f"{peer} does not start without its damaged log: {again[-300:]}"] if again else []
         signs += [REPAIRED, SERVES]
+    cluster.connect([peer])
     catch_up(cluster, peer)
-    return {"signs": [*signs, PULLED], "wrong": wrong, "said": said[-500:]}
+    return {"signs": [*signs, PULLED], "wrong": wrong, "said": said[-500:], "events_lost": lost}
 
 
 def _served_wrong(cluster: Cluster, peer: str) -> list[str]:
@@ -153,7 +160,8 @@ def restore_copy(cluster: Cluster, rng: random.Random) -> Strike:
             cluster.kill([peer])
             replace_by(cluster.directory(peer), copy)
     noted["must_show"] = [SERVES, PULLED]
-    return Strike([peer], rng.uniform(0, 1), lambda: _mended(cluster, peer), noted=noted)
+    before: Vector = noted.pop("held")
+    return Strike([peer], rng.uniform(0, 1), lambda: _mended(cluster, peer, before), noted=noted)
 
 
 def run_twice(cluster: Cluster, rng: random.Random) -> Strike:
@@ -200,6 +208,7 @@ def wipe_peer(cluster: Cluster, rng: random.Random) -> Strike:
         catch_up(cluster, peer)
         return {"signs": [JOINED, RETIRED]}
 
+    del noted["held"]
     noted |= {"needs_all": True, "must_show": [JOINED, RETIRED]}
     return Strike([peer], rng.uniform(0, 1), heal, noted=noted)
 
@@ -252,8 +261,8 @@ BESIDE_KILLS: Final[Mapping[str, Fault]] = {
 @contextmanager
 def _struck(cluster: Cluster, rng: random.Random, peer: str) -> Iterator[dict[str, Any]]:
     """Strike a disk in the block, once the others hold what was on it; note for how long only it held new things."""
-    noted: dict[str, Any] = {"disk_of": peer}
-    since_s = spread(cluster, peer)
+    since_s, held = spread(cluster, peer)
+    noted: dict[str, Any] = {"disk_of": peer, "held": held}
     if rng.random() < 0.5:
         cluster.disconnect([peer])
         noted["cut_off"] = True

@@ -71,15 +71,16 @@ def vector(cluster: Cluster, peer: str) -> Vector:
     return {s["stream"]: int(s["sequence"]) for s in told(cluster, peer, "verify_log")["streams"]}
 
 
-def spread(cluster: Cluster, peer: str) -> float:
-    """Wait until the others hold all that a peer held a moment before; return that moment, monotonic seconds."""
+def spread(cluster: Cluster, peer: str) -> tuple[float, Vector]:
+    """Wait until the others hold all that a peer held a moment before; return that moment (monotonic, s) and it."""
 
-    def moment() -> float | None:
+    def moment() -> tuple[float, Vector] | None:
         at_s = time.monotonic()
         held = vector(cluster, peer)
-        return at_s if all(covers(vector(cluster, other), held) for other in others(peer)) else None
+        return (at_s, held) if all(covers(vector(cluster, other), held) for other in others(peer)) else None
 
-    return float(until(moment, f"what {peer} holds is everywhere"))
+    found: tuple[float, Vector] = until(moment, f"what {peer} holds is everywhere")
+    return found
 
 
 def catch_up(cluster: Cluster, peer: str) -> None:

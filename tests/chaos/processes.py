@@ -6,6 +6,7 @@ Peer K speaks to server K only, through a proxy that can go silent: that is its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -36,6 +37,7 @@ from tests.support.tcp_proxy import TcpProxy
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
 DISK_MB = 256  # of a peer that has a file system of its own
+CHUNK_BYTES = 1024 * 1024
 ROOM = {"to the last byte": 0, "to the watermark": 32 * 1024 * 1024}
 
 
@@ -210,12 +212,9 @@ class ProcessCluster:
         if path not in self._mounts or how not in ROOM:
             self._limit(peer, 0)
             return
-        found = os.statvfs(path)
-        room = found.f_bavail * found.f_frsize - ROOM[how]
-        with (path / "filler").open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, max(1, room))
-        while how == "to the last byte" and _takes_a_byte(path / "filler"):
-            pass
+        with (path / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while (room := _free_bytes(path) - ROOM[how]) > 0:
+                file.write(bytes(min(room, CHUNK_BYTES)))
 
     def free(self, peer: str) -> None:
         (self.directory(peer) / "filler").unlink(missing_ok=True)
@@ -281,11 +280,6 @@ class ProcessCluster:
         asyncio.run_coroutine_threadsafe(step, self._loop).result(10)
 
 
-def _takes_a_byte(path: Path) -> bool:
-    """Make a file longer by a page, if there is room."""
-    try:
-        with path.open("ab") as file:
-            file.write(bytes(4096))
-    except OSError:
-        return False
-    return True
+def _free_bytes(path: Path) -> int:
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
