@@ -86,5 +86,5 @@ class Cluster(Protocol):
     def end_copy(self, peer: str) -> None:
         """End the second process with SIGKILL."""
 
-    def join_anew(self, peer: str, invitation: str) -> None:
-        """Start a peer whose directory is empty as a new member, and return once it serves."""
+    def join_anew(self, peer: str) -> None:
+        """Start a peer whose directory is empty as a new member, as the runbook says; return once it serves."""

@@ -199,8 +199,7 @@ def wipe_peer(cluster: Cluster, rng: random.Random) -> Strike:
 
     def heal() -> Mapping[str, Any]:
         cluster.connect([peer])
-        token = until(lambda: told(cluster, helper, "invite_peer")["token"], f"{helper} invites")
-        cluster.join_anew(peer, token)
+        cluster.join_anew(peer)
         for other in others(peer):
             catch_up(cluster, other)
         why = "its disk was lost"

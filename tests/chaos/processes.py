@@ -20,11 +20,8 @@ from typing import Any
 
 import psutil
 
-from deploy.mesh_files import read_passwords, render_server
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
-from node.identity import load_identity, save_identity
-from node.private_files import write_private
 from tests.chaos.cluster import PEERS, SERVERS
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
@@ -122,9 +119,9 @@ class ProcessCluster:
         file = self._root / f"{name}.url"
         proxy = self._proxies[name].port
         file.write_text(format_nats_url(LOOPBACK, proxy, login.user or "", login.password or "") + "\n")
-        join = () if number == 1 else ("--join", f"@{secrets / 'invitation'}")
         kind = RunningPeer if self._model else HashPeer
-        options = ("--nats-url", f"@{file}", *join, "--http-port", str(free_port()))
+        join = f"@{secrets / 'invitation'}"
+        options = ("--nats-url", f"@{file}", "--join", join, "--http-port", str(free_port()))
         return kind(self._root, *options, environment={"PYTHONPATH": str(ROOT)}, name=name)
 
     @staticmethod
@@ -237,28 +234,14 @@ class ProcessCluster:
         if peer in self._copies:
             self._copies.pop(peer).kill()
 
-    def join_anew(self, peer: str, invitation: str) -> None:
-        """As deploy/README.md has it: a new identity, the servers told of it, and an invitation."""
-        number, running = PEERS.index(peer) + 1, self._peers[peer]
-        directory = self._plan.peer(number)
-        save_identity(directory, load_identity(directory, peer))
-        self._tell_servers()
-        write_private(directory.secrets / "invitation", invitation + "\n")
-        if "--join" not in running.options:
-            running.options = ("--join", f"@{directory.secrets / 'invitation'}", *running.options)
+    def join_anew(self, peer: str) -> None:
+        prepare(self._plan, FAR_MS)
+        for number, server in enumerate(SERVERS, 1):
+            self._keep_to_proxies(self._plan.config(number))
+            if self._runs(server):
+                self._member(server).send_signal(signal.SIGHUP)
         self._start(peer)
         self._until_it_serves(peer)
-
-    def _tell_servers(self) -> None:
-        """Let the servers know who may say what, now."""
-        passwords = read_passwords(self._plan.config(1).read_text())
-        who = {peer: load_identity(self._plan.peer(n), peer).peer for n, peer in enumerate(PEERS, 1)}
-        for number, server in enumerate(self._plan.servers, 1):
-            config = self._plan.config(number)
-            config.write_text(render_server(server, self._plan.servers, who, passwords))
-            self._keep_to_proxies(config)
-            if self._runs(SERVERS[number - 1]):
-                self._member(SERVERS[number - 1]).send_signal(signal.SIGHUP)
 
     def _member(self, name: str) -> RunningPeer | PreparedServer:
         return self._peers[name] if name in self._peers else self._servers[name]
