@@ -150,11 +150,16 @@ class Agent:
         """Return, of all that it was told is stored, what a peer holds: node id to the key in its text."""
         found = {}
         for node in self._nodes:
-            noted = {"node": node}
-            full = self.caller.call(peer, "look", "get_node", {"node_id": node}, noted, lambda _r: {})
+            full = self._whole(peer, node) or (
+                self._whole(peer, node) if self.caller.code == "connection" else None
+            )
             if full is not None:
                 found[node] = _key_of(str(full.get("content", "")))
         return found
+
+    def _whole(self, peer: str, node: str) -> dict[str, Any] | None:
+        """Return a memory; a connection that was idle for long may have been closed by the peer."""
+        return self.caller.call(peer, "look", "get_node", {"node_id": node}, {"node": node}, lambda _r: {})
 
     def _until(self, step: Callable[[], object]) -> None:
         """Repeat what must succeed, at one peer after the other."""

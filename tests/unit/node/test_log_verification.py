@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import apsw
 import pytest
 
 from mesh.ports import Head
+from node import database
 from node.log_verification import structure_flaw, verify_newest, verify_stream
 from proto.streams import StreamId
 from tests.support.replicas import Peer
@@ -96,3 +98,17 @@ def test_pages_that_do_not_fit_together_are_found_where_each_event_is_as_written
     flaw = structure_flaw(db)
     assert flaw is not None
     db.close()
+
+
+def test_a_connection_that_has_searched_before_finds_no_damage_in_what_was_written_since(
+    tmp_path: Path,
+) -> None:
+    peer = Peer(1, tmp_path / "log.db")
+    peer.store("cache")
+    (table,) = next(peer.db.execute("SELECT name FROM sqlite_schema WHERE sql LIKE '%fts5%'"))
+    with contextlib.closing(database.open_reader(tmp_path / "log.db")) as reader:
+        for number in range(40):
+            reader.execute(f"SELECT count(*) FROM {table} WHERE {table} MATCH 'cache'").fetchall()
+            peer.store(f"cache {number}")
+            assert structure_flaw(reader) is None
+    peer.db.close()
