@@ -24,6 +24,7 @@ from tests.chaos.operating import (
     asked,
     catch_up,
     contents,
+    indexed,
     others,
     problems,
     spread,
@@ -43,6 +44,7 @@ WARN_S: Final = 20.0
 REFUSED, READ, STORED = "refused while full", "read while full", "stored again without a restart"
 LOST, ROLLED_BACK = "lost own events told of", "rolled back"
 SERVES, REPAIRED, PULLED = "serves after damage", "damaged log named and set aside", "pulled again"
+INDEXED: Final = "each memory is in the index"
 WARNED, CONVERGED = "twins warned of", "warning ended with the twin"
 JOINED, RETIRED = "joined anew", "lost peer retired"
 
@@ -103,7 +105,7 @@ def _damaged(
         down(peer)
         kinds = [kind, *([also] if also and rng.random() < 0.5 else [])]
         noted["damage"] = [rng.choice(KINDS[k])(cluster.directory(peer), rng) for k in kinds]
-    noted["must_show"] = [SERVES, PULLED]
+    noted["must_show"] = [SERVES, PULLED, INDEXED]
     before: Vector = noted.pop("held")
     return Strike([peer], rng.uniform(0, 1), lambda: _mended(cluster, peer, before), noted=noted)
 
@@ -133,7 +135,8 @@ def _mended(cluster: Cluster, peer: str, before: Vector) -> Mapping[str, Any]:
         signs += [REPAIRED, SERVES]
     cluster.connect([peer])
     catch_up(cluster, peer)
-    return {"signs": [*signs, PULLED], "wrong": wrong, "said": said[-500:], "events_lost": lost}
+    until(lambda: indexed(cluster, peer), f"{peer} has each memory in its index")
+    return {"signs": [*signs, PULLED, INDEXED], "wrong": wrong, "said": said[-500:], "events_lost": lost}
 
 
 def _served_wrong(cluster: Cluster, peer: str) -> list[str]:

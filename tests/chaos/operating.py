@@ -97,6 +97,19 @@ def problems(cluster: Cluster, peer: str) -> str:
     return " ".join(told(cluster, peer, "status")["problems"])
 
 
+def indexed(cluster: Cluster, peer: str) -> bool:
+    """Tell whether the vector index of a peer holds every memory of it."""
+    caller = HttpAgent(cluster.url(peer), cluster.operator_key(), timeout_s=ASK_S)
+    try:
+        text = caller.send("GET", "/metrics", None)[1].decode()
+    except (OSError, http.client.HTTPException) as error:
+        raise NoAnswer(f"{peer}: {type(error).__name__}") from error
+    finally:
+        caller.close()
+    gauges = dict(line.split(" ", 1) for line in text.splitlines() if line.startswith("hyphae_"))
+    return float(gauges["hyphae_vectors"]) == float(gauges["hyphae_cells"])
+
+
 def contents(cluster: Cluster, peer: str) -> dict[str, str]:
     """Return the text of each memory that the operator may read at a peer, by node id."""
     found: dict[str, str] = {}
