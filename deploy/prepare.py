@@ -80,15 +80,18 @@ def prepare(plan: Plan, now_ms: int) -> list[str]:
 
 
 def _identities(plan: Plan) -> dict[str, Identity]:
-    """Return who the peers are, by name; the first one has a mesh."""
-    found = {}
+    """Return who the peers are, by name; where nobody has a mesh, the first one founds it.
+
+    A first peer whose disk was lost is a newcomer like any other: a second mesh beside the first helps nobody.
+    """
+    found: dict[str, Identity] = {}
     for number in range(1, plan.peers + 1):
         directory = plan.peer(number)
         directory.prepare()
-        identity = load_identity(directory, f"peer-{number}")
-        if number == 1 and identity.mesh is None:
-            identity = identity.in_mesh(MeshId(secrets.token_bytes(16)), identity.peer)
-        found[f"peer-{number}"] = identity
+        found[f"peer-{number}"] = load_identity(directory, f"peer-{number}")
+    if all(identity.mesh is None for identity in found.values()):
+        first = found["peer-1"]
+        found["peer-1"] = first.in_mesh(MeshId(secrets.token_bytes(16)), first.peer)
     return found
 
 
@@ -115,15 +118,19 @@ def _settle(directory: PeerDirectory, wanted: Identity, read: Identity, done: li
 
 
 def _invite(plan: Plan, identities: Mapping[str, Identity], now_ms: int, done: list[str]) -> None:
-    """Write an invitation by the first peer for each that belongs to no mesh yet."""
-    first = identities["peer-1"]
-    assert first.mesh is not None
+    """Write an invitation by a member for each that belongs to no mesh yet.
+
+    Members have one too, so that all are started alike; nobody needs it.
+    """
+    member = next(identity for identity in identities.values() if identity.mesh is not None)
+    assert member.mesh is not None
     expires_ms = now_ms + INVITATION_HOURS * 3_600_000
-    secret = invitation_secret(first.seed, first.mesh, expires_ms)
+    secret = invitation_secret(member.seed, member.mesh, expires_ms)
     for number, identity in enumerate(identities.values(), 1):
-        if identity.mesh is None and identity.nats_url is not None:
-            token = JoinToken(first.mesh, first.peer, expires_ms, identity.nats_url, secret)
-            _write(plan.peer(number).secrets / "invitation", token.format() + "\n", done)
+        path = plan.peer(number).secrets / "invitation"
+        if identity.nats_url is not None and (identity.mesh is None or not path.exists()):
+            token = JoinToken(member.mesh, member.peer, expires_ms, identity.nats_url, secret)
+            _write(path, token.format() + "\n", done)
 
 
 def _write(path: Path, text: str, done: list[str]) -> None:

@@ -14,7 +14,7 @@ import structlog
 from mesh.ports import Head
 from node import disk
 from node.heads_file import RecordedHead
-from node.log_verification import BadEvent, verify_newest
+from node.log_verification import BadEvent, structure_flaw, unsound, verify_newest
 from node.replica import Replica, retired_text
 from node.sqlite_log import SqliteLog
 from node.writer import Writer
@@ -50,13 +50,17 @@ class Health:
             _log.error("own_events_lost", first=held + 1, last=recorded.sequence)
 
     def check_newest(self, db: apsw.Connection, log: SqliteLog) -> None:
-        """Look at the records that were written last: what a disk has most likely not kept."""
-        self.note_damage(verify_newest(db, log.numbered(), CHECKED_AT_START))
+        """Look at the records that were written last, and at the pages if some are lost: a disk may mix old and new."""
+        flaw = None if self._lost is None else structure_flaw(db)
+        bad = verify_newest(db, log.numbered(), CHECKED_AT_START)
+        self.note_damage(bad or (None if flaw is None else unsound(flaw)))
 
-    def note_damage(self, bad: BadEvent | None) -> None:
-        """Take what a verification of the log found, or that it found nothing."""
-        self._damage = None
-        if bad is not None:
+    def note_damage(self, bad: BadEvent | str | None) -> None:
+        """Take what a verification of the log found (an event, or what else is wrong), or that it found nothing."""
+        self._damage = bad if isinstance(bad, str) else None
+        if isinstance(bad, str):
+            _log.error("database_unsound", why=bad)
+        elif bad is not None:
             self._damage = (
                 f"the log is damaged at sequence {bad.sequence} of epoch {bad.stream.ordinal}: {bad.why};"
                 " what cannot be read is not served, the rest is. Run `hyphae log verify`"

@@ -5,6 +5,7 @@ Reads only, on any connection.  It knows bytes and positions, not what events me
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import apsw
 
 from mesh.ports import Head
+from node.database import open_reader
 from proto.errors import ProtocolError
 from proto.events import NO_HASH, restore
 from proto.streams import Position, StreamId
@@ -89,6 +91,31 @@ def verify_newest(
         if bad is not None:
             return bad
     return None
+
+
+def structure_flaw(db: apsw.Connection) -> str | None:
+    """Return what SQLite finds wrong with the pages of the database itself, or None.
+
+    A write-ahead log that was damaged after a part of it had been copied leaves old pages beside new ones: every
+    event may be as written, and two trees share a page.  Reads the whole file, on a connection of its own: one that
+    has searched before judges the full-text index by what it remembers of it, and finds damage where there is none.
+    """
+    try:
+        with contextlib.closing(open_reader(db.filename)) as fresh:
+            found = fresh.execute("PRAGMA quick_check(1)").fetchone()
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        return str(error)
+    text = "it says nothing" if found is None else str(found[0])
+    return None if text == "ok" else " ".join(text.split())
+
+
+def unsound(flaw: str) -> str:
+    """Return the sentence about a database whose pages do not fit together, and what to do."""
+    return (
+        f"the database is damaged ({flaw[:200]}) although each event is as written. In a mesh of several peers:"
+        " stop this peer, move its log.db (and log.db-wal, log.db-shm) aside and start it again; what the others hold"
+        " comes back by itself"
+    )
 
 
 def hash_at(db: apsw.Connection, number: int, sequence: int) -> bytes | None:

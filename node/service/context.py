@@ -60,7 +60,7 @@ class PeerContext:
         nats_url: with the credentials of a peer, for invitations; None without NATS.
         cluster: None while the peer runs without NATS.
         problems: asks every part what is wrong with it; empty when all is well.
-        note_damage: told what a verification of the whole log found.
+        note_damage: told what a verification of the whole log found: an event, or in words what else is wrong.
         stop: ends the process, cleanly.
         bounds: what this peer admits.
         write_concern: members that must hold a store durably; 0 to decide by how many there are.
@@ -85,7 +85,7 @@ class PeerContext:
     nats_url: str | None = None
     cluster: Cluster | None = None
     problems: Callable[[], list[str]] = list
-    note_damage: Callable[[BadEvent | None], None] = lambda _bad: None
+    note_damage: Callable[[BadEvent | str | None], None] = lambda _bad: None
     stop: Callable[[], None] = lambda: None
     started_us: int = 0
     signal: CommitSignal | None = None

@@ -11,7 +11,7 @@ from mcp_gateway.moments import format_time_us
 from mesh.ports import Head
 from node import database
 from node.disk import free_bytes
-from node.log_verification import BadEvent, verify_stream
+from node.log_verification import BadEvent, structure_flaw, unsound, verify_stream
 from node.lost_tails import lost_tails
 from node.principals import Principal
 from node.service.authorization import visible_cell
@@ -104,7 +104,7 @@ class ObservingOperations:
         heads = self._context.writer.heads()
         bad: list[BadEvent] = []
         found = await self._context.pool.read(lambda db: verify(db, list(heads), found=bad))
-        self._context.note_damage(bad[0] if bad else None)
+        self._context.note_damage(bad[0] if bad else found.get("unreadable"))
         return found
 
     async def shutdown(self, call: Call) -> Mapping[str, Any]:
@@ -120,7 +120,10 @@ def verify(
     progress: Callable[[int, int], None] = lambda _done, _of: None,
     found: list[BadEvent] | None = None,
 ) -> dict[str, Any]:
-    """Return {ok, events, streams, first_bad?} of a log; what is bad is also put into `found`, if given."""
+    """Return {ok, events, streams, first_bad?, unreadable?} of a log; bad events are also put into `found`, if given.
+
+    `unreadable` says what is wrong with the database itself where every event is as written.
+    """
     shown: list[dict[str, Any]] = []
     first_bad: dict[str, Any] | None = None
     for done, stream in enumerate(sorted(streams), start=1):
@@ -137,11 +140,13 @@ def verify(
         if bad is not None and first_bad is None:
             first_bad = {"stream": format_stream(stream), "sequence": bad.sequence, "why": bad.why}
         progress(done, len(streams))
+    flaw = structure_flaw(db) if first_bad is None else None
     return {
-        "ok": first_bad is None,
+        "ok": first_bad is None and flaw is None,
         "events": sum(s["sequence"] for s in shown),
         "streams": shown,
         **({} if first_bad is None else {"first_bad": first_bad}),
+        **({} if flaw is None else {"unreadable": unsound(flaw)}),
     }
 
 

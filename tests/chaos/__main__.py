@@ -42,7 +42,7 @@ def cluster_for(on: str, scenario: Scenario) -> Iterator[Cluster]:
 
             cluster = ContainerCluster()
         else:
-            cluster = ProcessCluster(root, model=scenario.model)
+            cluster = ProcessCluster(root, model=scenario.model, small_disks=scenario.small_disks)
         try:
             cluster.start()
             yield cluster

@@ -30,6 +30,7 @@ class Caller:
 
     def __init__(self, history: History, name: str, key: str, urls: Mapping[str, str]) -> None:
         self.name = name
+        self.code = ""  # why the last call had no result
         self._history = history
         self._agents = {peer: HttpAgent(url, key, timeout_s=CALL_S) for peer, url in urls.items()}
 
@@ -61,7 +62,7 @@ class Caller:
             told = {**telling(answer.result), "canaries": sorted(set(words))}
             self._history.end(OK, op, self.name, what, peer, **told)
             return answer.result
-        code = answer.code if answer is not None else "connection"
+        self.code = code = answer.code if answer is not None else "connection"
         self._history.end(kind, op, self.name, what, peer, code=code)
         return None
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tests.chaos.expecting import Expecting, Page, pages
 from tests.chaos.history import FAULT, HEAL, NOTE, OK, UNKNOWN, Record, pairs
+from tests.chaos.losses import Losses
 
 SERVES_WITHIN_S: Final = 30.0
 DELIVERS_WITHIN_S: Final = 60.0
@@ -53,14 +54,15 @@ def anytime_nothing_leaks(records: Sequence[Record]) -> list[str]:
 def anytime_no_unmarked_repeat(records: Sequence[Record]) -> list[str]:
     """Cursor: what was on a committed page does not come again at that peer without `may_repeat` (G6)."""
     committed = defaultdict[tuple[str, str], dict[str, str]](dict)  # reader, peer: diff -> cursor of its page
-    found = []
+    found, losses = [], Losses(records)
     for page in pages(records):
         before = committed[page.reader, page.where]
         if not page.may_repeat:
             again = [e for e in page.entries if e.diff in before]
             found += [f"{page.reader} got {e.diff} again at {page.where}, unmarked" for e in again]
         for earlier in page.committed_here:
-            before.update({e.diff: earlier.cursor for e in earlier.entries})
+            if not losses.may_repeat(page.where, earlier.at_s, page.at_s):
+                before.update({e.diff: earlier.cursor for e in earlier.entries})
     return found
 
 
@@ -129,16 +131,23 @@ def eventually_everything_is_delivered(records: Sequence[Record]) -> list[str]:
 
 
 def finally_every_acknowledged_store_is_everywhere(records: Sequence[Record]) -> list[str]:
-    """Durable set: what was acknowledged is on every peer, with the text that was sent (G1, G3)."""
-    stored = {
-        end.value["node"]: asked.value["key"]
-        for asked, end in pairs(records, "store")
-        if end is not None and end.kind == OK
-    }
+    """Durable set: what was acknowledged is on every peer, with the text that was sent (G1, G3).
+
+    What may be lost with the one disk that held it is on every peer or on none.
+    """
+    acknowledged = [(a, e) for a, e in pairs(records, "store") if e is not None and e.kind == OK]
+    losses = Losses(records)
+    safe = {e.value["node"] for _, e in acknowledged if not losses.may_be_lost(e)}
+    stored = {e.value["node"]: a.value["key"] for a, e in acknowledged}
+    for record in records:
+        if record.kind == HEAL:
+            stored |= record.value.get("stored", {})
+            safe |= record.value.get("stored", {}).keys()
+    safe |= {node for r in records if r.what == "holds" for node in r.value["keys"]}
     held = {r.where: r.value["keys"] for r in records if r.what == "holds"}
     found = [f"nobody looked what {peer} holds" for peer in _peers(records) if peer not in held]
     for peer, keys in held.items():
-        lost = [node for node, key in stored.items() if keys.get(node) != key]
+        lost = [node for node, key in stored.items() if node in safe and keys.get(node) != key]
         found += [f"{peer} lacks {node} of key {stored[node]}" for node in lost]
     return found
 
@@ -154,6 +163,37 @@ def finally_every_match_was_listed(records: Sequence[Record]) -> list[str]:
         missed = expecting.due(reader) - listed[reader.name]
         found += [f"{reader.name} was never listed the memory of key {key}" for key in sorted(missed)]
     return found
+
+
+def finally_every_session_is_there(records: Sequence[Record]) -> list[str]:
+    """Durable set: a session that was opened is known everywhere, unless one disk held it and was struck (G1)."""
+    losses = Losses(records)
+    opened = {f"{r.who}/{r.value['session']}": r for r in records if r.what == "open" and r.kind == OK}
+    return [
+        f"{r.value['reader']} is known nowhere"
+        for r in records
+        if r.what == "gone" and not losses.may_be_lost(opened[r.value["reader"]])
+    ]
+
+
+def anytime_damage_is_never_served(records: Sequence[Record]) -> list[str]:
+    """Damaged files: whoever starts on them serves what is sound, or does not start and says why (G9)."""
+    return [wrong for r in records if r.kind == HEAL for wrong in r.value.get("wrong", ())]
+
+
+def eventually_faults_show(records: Sequence[Record]) -> list[str]:
+    """A fault that was not seen to act proves nothing: its signs are there by the time it is healed (G9, G10, G12)."""
+    found = []
+    due: dict[str, set[str]] = {}
+    for record in records:
+        if record.kind == FAULT:
+            due[record.what] = set(record.value.get("must_show", ()))
+        elif record.kind == HEAL:
+            missed = due.pop(record.what, set()) - set(record.value.get("signs", ()))
+            found += [
+                f"{record.what} of {record.value.get('targets')}: not {sign}" for sign in sorted(missed)
+            ]
+    return found + [f"{what} was never healed" for what, signs in due.items() if signs]
 
 
 def finally_state_hashes_agree(records: Sequence[Record]) -> list[str]:
@@ -186,6 +226,9 @@ CHECKS: Final[Mapping[str, Check]] = {
         eventually_everything_is_delivered,
         finally_every_acknowledged_store_is_everywhere,
         finally_every_match_was_listed,
+        finally_every_session_is_there,
+        anytime_damage_is_never_served,
+        eventually_faults_show,
         finally_state_hashes_agree,
         finally_streams_agree,
         finally_logs_verify,
@@ -211,12 +254,21 @@ def figures(records: Sequence[Record]) -> dict[str, Any]:
         "repeats_marked": _repeats(all_pages, marked=True),
         "repeats_unmarked_elsewhere": _repeats(all_pages, marked=False),
         "faults": dict(Counter(r.what for r in records if r.kind == FAULT)),
+        "signs": dict(Counter(s for r in records if r.kind == HEAL for s in r.value.get("signs", ()))),
+        "events_lost_with_disks": sum(r.value.get("events_lost", 0) for r in records if r.kind == HEAL),
+        "may_be_lost": _possible_losses(records),
         "struck": sum(len(r.value.get("targets", ())) for r in records if r.kind == FAULT),
         "seen_apart": sum(
             _apart(r.value["events"]) for r in records if r.kind == HEAL and "events" in r.value
         ),
         "healed_to_delivered_s": round(max(drained) - _last_heal(records), 1) if drained else None,
     }
+
+
+def _possible_losses(records: Sequence[Record]) -> int:
+    """Return how many memories one disk alone held when it was struck."""
+    losses = Losses(records)
+    return sum(r.what == "store" and losses.may_be_lost(r) for r in records)
 
 
 def _repeats(all_pages: Iterable[Page], *, marked: bool) -> int:

@@ -6,6 +6,7 @@ Two implementations: `processes.ProcessCluster` and `containers.ContainerCluster
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 PEERS = ("peer-1", "peer-2", "peer-3")
@@ -60,3 +61,30 @@ class Cluster(Protocol):
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
         """Return, of a peer that was stopped: `ok` and `streams` of its log, `state_hash` of its fold."""
+
+    # -- disks and data directories
+
+    def directory(self, peer: str) -> Path:
+        """Return the data directory of a peer; its files may be changed while it does not run."""
+
+    def starts(self, peer: str) -> str:
+        """Start a peer that may refuse to; return what it says then, or nothing once it serves."""
+
+    def fill(self, peer: str, how: str) -> None:
+        """Let a peer that runs write nothing more.
+
+        Args:
+            how: "to the last byte", "to the watermark" or "every write fails".
+        """
+
+    def free(self, peer: str) -> None:
+        """Let it write again."""
+
+    def run_copy(self, peer: str, copy: Path) -> str:
+        """Start a second process of a peer on a copy of its directory; return its address."""
+
+    def end_copy(self, peer: str) -> None:
+        """End the second process with SIGKILL."""
+
+    def join_anew(self, peer: str) -> None:
+        """Start a peer whose directory is empty as a new member, as the runbook says; return once it serves."""

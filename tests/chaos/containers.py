@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from uuid import uuid4
 
 import docker  # type: ignore[import-untyped]
+import psutil
 import yaml  # type: ignore[import-untyped]
 from docker.errors import APIError, NotFound  # type: ignore[import-untyped]
 from testcontainers.core.config import testcontainers_config
@@ -25,6 +27,7 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.network import Network
 
 from tests.chaos.cluster import PEERS, SERVERS
+from tests.chaos.damage import copy_to
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
@@ -48,6 +51,7 @@ class ContainerCluster:
         self._engine = docker.from_env()
         self._mesh, self._door = Network(docker_network_kw={"internal": True}), Network()
         self._containers: dict[str, Any] = {}
+        self._operator = ""
         self._ports = {peer: free_port() for peer in PEERS}
 
     @property
@@ -124,8 +128,10 @@ class ContainerCluster:
         return f"http://{LOOPBACK}:{self._ports[peer]}"
 
     def operator_key(self) -> str:
-        _, text = self._containers["peer-1"].exec_run(["cat", "/data/secrets/operator.key"])
-        return str(text.decode().strip())
+        if not self._operator:  # asked once: its disk may be lost
+            _, text = self._containers["peer-1"].exec_run(["cat", "/data/secrets/operator.key"])
+            self._operator = str(text.decode().strip())
+        return self._operator
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
         log = self._command(peer, "log", "verify", "--json")
@@ -173,6 +179,65 @@ class ContainerCluster:
             container.reload()
             if self._mesh.name not in container.attrs["NetworkSettings"]["Networks"]:
                 self._network().connect(container, aliases=[name])
+
+    # -- disks and data directories: those of the engine, which has to run on this machine
+
+    def directory(self, peer: str) -> Path:
+        return Path(self._engine.volumes.get(self._volume(peer)).attrs["Mountpoint"])
+
+    def starts(self, peer: str) -> str:
+        container = self._containers[peer]
+        container.start()
+
+        def settled() -> bool:
+            container.reload()
+            return serves(self.url(peer)) or container.status == "exited"
+
+        eventually(settled, f"{peer} serves or ends", START_S)
+        return "" if container.status == "running" else str(container.logs(tail=20).decode())
+
+    def fill(self, peer: str, how: str) -> None:
+        del how  # the file system is that of this machine
+        self._limit(peer, 0)
+
+    def free(self, peer: str) -> None:
+        self._limit(peer, resource.RLIM_INFINITY)
+
+    def _limit(self, peer: str, size: int) -> None:
+        container = self._containers[peer]
+        container.reload()
+        if container.status == "running":
+            first = psutil.Process(container.attrs["State"]["Pid"])
+            for process in (first, *first.children(recursive=True)):
+                process.rlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def run_copy(self, peer: str, copy: Path) -> str:
+        port = free_port()
+        volume = self._engine.volumes.create(f"{self._volume(peer)}-twin")
+        place = Path(self._engine.volumes.get(volume.name).attrs["Mountpoint"])
+        copy_to(copy, place)
+        os.chown(place, copy.stat().st_uid, copy.stat().st_gid)
+        container = self._described(peer).with_name(f"{self._name}-{peer}-twin").with_network(self._door)
+        container.volumes = {volume.name: {"bind": "/data", "mode": "rw"}}
+        container.ports["4974/tcp"] = (LOOPBACK, port)  # type: ignore[assignment]
+        self._containers[f"{peer}-twin"] = twin = container.start().get_wrapped_container()
+        self._mesh.connect(twin.id, [f"{peer}-twin"])
+        url = f"http://{LOOPBACK}:{port}"
+        eventually(lambda: serves(url), f"the twin of {peer} serves", START_S)
+        return url
+
+    def end_copy(self, peer: str) -> None:
+        twin = self._containers.pop(f"{peer}-twin", None)
+        if twin is not None:
+            twin.remove(force=True)
+            self._engine.volumes.get(f"{self._volume(peer)}-twin").remove(force=True)
+
+    def join_anew(self, peer: str) -> None:
+        self._prepare()
+        for server in SERVERS:
+            self._containers[server].kill("HUP")
+        self._start_again(peer)
+        self._until_it_serves(peer)
 
     def _network(self) -> Any:
         return self._engine.networks.get(self._mesh.id)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tests.chaos.history import OK, UNKNOWN, Record, pairs
+from tests.chaos.losses import Losses
 
 NEVER = float("inf")
 
@@ -77,11 +78,14 @@ class _Live:
     to_s: float
     ended_at: str = ""
 
-    def covers(self, stored: _Stored) -> bool:
+    def covers(self, stored: _Stored, losses: Losses) -> bool:
         """Tell whether a memory certainly matched."""
         if stored.project != self.project or stored.tried_s <= self.from_s or stored.acknowledged_s == NEVER:
             return False
-        return self.to_s == NEVER or (stored.acknowledged_s < self.to_s and stored.where == self.ended_at)
+        if self.to_s == NEVER:
+            return True
+        known = stored.acknowledged_s < self.to_s and stored.where == self.ended_at
+        return known and not losses.struck_between(self.ended_at, stored.acknowledged_s, self.to_s)
 
 
 def pages(records: Sequence[Record]) -> Iterator[Page]:
@@ -111,8 +115,9 @@ class Expecting:
     """What a history says about who had to be listed what."""
 
     def __init__(self, records: Sequence[Record]) -> None:
-        self._stored = _stores(records)
-        self._live = _beacons(records)
+        self._losses = Losses(records)
+        self._stored = _stores(records, self._losses)
+        self._live = _beacons(records, self._losses)
         self._asked = {
             (r.who, r.value["project"]) for r in records if r.what == "place" and r.kind == "invoke"
         }
@@ -131,7 +136,7 @@ class Expecting:
             if stored.who != reader.who
             and self._tenants.get(stored.who) == self._tenants[reader.who]
             and stored.tried_s > reader.since_s
-            and any(live.covers(stored) for live in self._live[reader.who])
+            and any(live.covers(stored, self._losses) for live in self._live[reader.who])
         }
 
     def why_not(self, who: str, entry: Entry) -> str:
@@ -148,17 +153,17 @@ class Expecting:
         return "" if (who, entry.project) in self._asked else f"it never asked for {entry.project}"
 
 
-def _stores(records: Sequence[Record]) -> dict[str, _Stored]:
+def _stores(records: Sequence[Record], losses: Losses) -> dict[str, _Stored]:
     found: dict[str, _Stored] = {}
     for asked, end in pairs(records, "store"):
         key = asked.value["key"]
         stored = found.setdefault(key, _Stored(asked.who, asked.value["project"], asked.at_s))
-        if end is not None and end.kind == OK:
+        if end is not None and end.kind == OK and not losses.may_be_lost(end):
             stored.acknowledged_s, stored.where = end.at_s, end.where
     return found
 
 
-def _beacons(records: Sequence[Record]) -> dict[str, list[_Live]]:
+def _beacons(records: Sequence[Record], losses: Losses) -> dict[str, list[_Live]]:
     """Return by agent when its beacons were live; a withdrawal in doubt may come late and end all hope."""
     live = defaultdict[str, list[_Live]](list)
     since: dict[tuple[str, str], float] = {}
@@ -174,7 +179,9 @@ def _beacons(records: Sequence[Record]) -> dict[str, list[_Live]]:
             end = ends.get(record.op)
             if end is None or end.kind == UNKNOWN:
                 doubtful.add(beacon)
-        elif record.what == "place" and record.kind == OK and beacon not in doubtful:
+        elif record.what != "place" or record.kind != OK or losses.may_be_lost(record):
+            continue
+        elif beacon not in doubtful:
             since.setdefault(beacon, record.at_s)
     for (who, project), from_s in since.items():
         live[who].append(_Live(project, from_s, NEVER))

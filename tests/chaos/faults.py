@@ -8,29 +8,12 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from tests.chaos.cluster import PEERS, SERVERS, Cluster
+from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
 from tests.chaos.history import BEGIN, FAULT, HEAL, History
-
-
-@dataclass(frozen=True, slots=True)
-class Strike:
-    """One fault under way.
-
-    Args:
-        hold_s: how long it lasts before `heal`.
-        total: nobody can be served while it lasts.
-    """
-
-    targets: Sequence[str]
-    hold_s: float
-    heal: Callable[[], None]
-    total: bool = False
-
-
-Fault = Callable[[Cluster, random.Random], Strike]
+from tests.chaos.strike import Fault, Strike
 
 
 def kill_peer(cluster: Cluster, rng: random.Random) -> Strike:
@@ -102,7 +85,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         flap,
         restart_in_turn,
     )
-}
+} | {**DISK_FAULTS, **BESIDE_KILLS}
 
 
 class Injector:
@@ -133,13 +116,16 @@ class Injector:
                 self._history.note(BEGIN, "injector", name)
                 strike = FAULTS[name](self._cluster, self._rng)
                 strikes.append((name, strike))
-                self._history.note(FAULT, "injector", name, targets=list(strike.targets), total=strike.total)
+                noted = {"targets": list(strike.targets), "total": strike.total, **strike.noted}
+                self._history.note(FAULT, "injector", name, **noted)
             self._waiting.wait(max(strike.hold_s for _, strike in strikes))
             events = list(self._probe())
         finally:
             for name, strike in reversed(strikes):
-                strike.heal()
-                self._history.note(HEAL, "injector", name, targets=list(strike.targets), events=events)
+                told = strike.heal() or {}
+                self._history.note(
+                    HEAL, "injector", name, targets=list(strike.targets), events=events, **told
+                )
 
     def rest(self, seconds: float) -> None:
         """Leave the mesh alone for a while."""

@@ -6,7 +6,10 @@ Peer K speaks to server K only, through a proxy that can go silent: that is its 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -14,6 +17,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
@@ -23,10 +28,14 @@ from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
 from tests.support.prepared_mesh import FAR_MS, LOOPBACK, PreparedServer, loopback_plan
 from tests.support.running_mesh import RunningPeer
+from tests.support.small_disk import mounted, unmounted
 from tests.support.tcp_proxy import TcpProxy
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
+DISK_MB = 256  # of a peer that has a file system of its own
+CHUNK_BYTES = 1024 * 1024
+ROOM = {"to the last byte": 0, "to the watermark": 32 * 1024 * 1024}
 
 
 class HashPeer(RunningPeer):
@@ -41,10 +50,14 @@ class ProcessCluster:
     Args:
         root: a short path; everything is below.
         model: embed with the real model.
+        small_disks: give each peer a file system of its own, if one can be mounted here.
     """
 
-    def __init__(self, root: Path, *, model: bool = False) -> None:
-        self._root, self._model = root, model
+    def __init__(self, root: Path, *, model: bool = False, small_disks: bool = False) -> None:
+        self._root, self._model, self._small_disks = root, model, small_disks
+        self._mounts: list[Path] = []
+        self._copies: dict[str, RunningPeer] = {}
+        self._operator = ""
         self._plan = loopback_plan(root)
         self._servers = {name: PreparedServer(self._plan, n) for n, name in enumerate(SERVERS, 1)}
         self._loop = asyncio.new_event_loop()
@@ -57,11 +70,18 @@ class ProcessCluster:
 
     @property
     def description(self) -> str:
-        return f"processes, {'the real model' if self._model else 'hashed words'}"
+        disks = ", disks of their own" if self._mounts else ""
+        return f"processes, {'the real model' if self._model else 'hashed words'}{disks}"
 
     # -- life
 
     def start(self) -> None:
+        for peer in PEERS if self._small_disks else ():
+            path = self.directory(peer)
+            path.mkdir(mode=0o700)
+            if not mounted(path, DISK_MB):
+                break  # without the privilege every write is made to fail instead
+            self._mounts.append(path)
         prepare(self._plan, FAR_MS)
         for number in range(1, len(SERVERS) + 1):
             self._keep_to_proxies(self._plan.config(number))
@@ -80,7 +100,7 @@ class ProcessCluster:
 
     def close(self) -> None:
         self.resume([*PEERS, *SERVERS])
-        for peer in self._peers.values():
+        for peer in (*self._peers.values(), *self._copies.values()):
             peer.kill()
         for server in self._servers.values():
             server.kill()
@@ -89,6 +109,8 @@ class ProcessCluster:
                 self._run(proxy.close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
+        for path in self._mounts:
+            unmounted(path)
 
     def _peer(self, name: str, number: int) -> RunningPeer:
         """Return a peer that reaches NATS through its proxy."""
@@ -97,9 +119,9 @@ class ProcessCluster:
         file = self._root / f"{name}.url"
         proxy = self._proxies[name].port
         file.write_text(format_nats_url(LOOPBACK, proxy, login.user or "", login.password or "") + "\n")
-        join = () if number == 1 else ("--join", f"@{secrets / 'invitation'}")
         kind = RunningPeer if self._model else HashPeer
-        options = ("--nats-url", f"@{file}", *join, "--http-port", str(free_port()))
+        join = f"@{secrets / 'invitation'}"
+        options = ("--nats-url", f"@{file}", "--join", join, "--http-port", str(free_port()))
         return kind(self._root, *options, environment={"PYTHONPATH": str(ROOT)}, name=name)
 
     @staticmethod
@@ -116,10 +138,11 @@ class ProcessCluster:
         return f"http://{LOOPBACK}:{options[options.index('--http-port') + 1]}"
 
     def operator_key(self) -> str:
-        return self._peers["peer-1"].secret("operator")
+        self._operator = self._operator or self._peers["peer-1"].secret("operator")  # its disk may be lost
+        return self._operator
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
-        directory = str(self._plan.peer(PEERS.index(peer) + 1).path)
+        directory = str(self.directory(peer))
         log = self._command("log", "verify", "--json", "--data-dir", directory)["peers"][0]
         fold = self._command("node", "rebuild", "--json", "--data-dir", directory)["peers"][0]
         return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold["state_hash"]}
@@ -169,6 +192,57 @@ class ProcessCluster:
             self._loop.call_soon_threadsafe(self._proxies[name].cut)
             self._loop.call_soon_threadsafe(self._proxies[name].resume)
 
+    # -- disks and data directories
+
+    def directory(self, peer: str) -> Path:
+        return self._plan.peer(PEERS.index(peer) + 1).path
+
+    def starts(self, peer: str) -> str:
+        try:
+            self._start(peer)
+        except AssertionError as error:
+            return str(error)
+        return ""
+
+    def fill(self, peer: str, how: str) -> None:
+        path = self.directory(peer)
+        if path not in self._mounts or how not in ROOM:
+            self._limit(peer, 0)
+            return
+        with (path / "filler").open("wb", buffering=0) as file, contextlib.suppress(OSError):
+            while (room := _free_bytes(path) - ROOM[how]) > 0:
+                file.write(bytes(min(room, CHUNK_BYTES)))
+
+    def free(self, peer: str) -> None:
+        (self.directory(peer) / "filler").unlink(missing_ok=True)
+        self._limit(peer, resource.RLIM_INFINITY)
+
+    def _limit(self, peer: str, size: int) -> None:
+        if self._runs(peer):
+            pid = self._peers[peer].pid
+            psutil.Process(pid).rlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    def run_copy(self, peer: str, copy: Path) -> str:
+        original = self._peers[peer]
+        options = list(original.options)
+        options[options.index("--http-port") + 1] = str(free_port())
+        twin = type(original)(copy.parent, *options, environment=original.environment, name=copy.name)
+        self._copies[peer] = twin
+        return twin.start().url
+
+    def end_copy(self, peer: str) -> None:
+        if peer in self._copies:
+            self._copies.pop(peer).kill()
+
+    def join_anew(self, peer: str) -> None:
+        prepare(self._plan, FAR_MS)
+        for number, server in enumerate(SERVERS, 1):
+            self._keep_to_proxies(self._plan.config(number))
+            if self._runs(server):
+                self._member(server).send_signal(signal.SIGHUP)
+        self._start(peer)
+        self._until_it_serves(peer)
+
     def _member(self, name: str) -> RunningPeer | PreparedServer:
         return self._peers[name] if name in self._peers else self._servers[name]
 
@@ -187,3 +261,8 @@ class ProcessCluster:
 
     def _run(self, step: Any) -> None:
         asyncio.run_coroutine_threadsafe(step, self._loop).result(10)
+
+
+def _free_bytes(path: Path) -> int:
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from tests.chaos.caller import CALL_S
 from tests.chaos.cluster import PEERS, Cluster
+from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
 from tests.chaos.faults import FAULTS, Injector
 from tests.chaos.history import HEAL, NOTE, OK, UNKNOWN, History
 from tests.chaos.serving import for_each
@@ -32,15 +33,20 @@ class Scenario:
     Args:
         faults: the first round plays each of them once.
         pairs: two at a time.
+        then: what is drawn from after the first round; nothing for the same.
+        small_disks: peers have file systems of their own that can be filled, where that is possible.
         model: with the real embedding model, where there is a choice.
     """
 
     name: str
     faults: Sequence[str]
     pairs: bool = False
+    then: Sequence[str] = ()
+    small_disks: bool = False
     model: bool = False
 
 
+OFTEN: Final = tuple(f for f in FAULTS if f not in {**DISK_FAULTS, **BESIDE_KILLS})  # no disk is struck
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     scenario.name: scenario
     for scenario in (
@@ -49,9 +55,10 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("pauses", ("pause_peer", "pause_server")),
         Scenario("partitions", ("cut_off_one", "cut_off_each", "flap")),
         Scenario("restarts", ("restart_in_turn",)),
-        Scenario("mixed", tuple(FAULTS)),
-        Scenario("pairs", tuple(f for f in FAULTS if f != "restart_in_turn"), pairs=True),
-        Scenario("model", tuple(FAULTS), model=True),
+        Scenario("mixed", OFTEN),
+        Scenario("pairs", tuple(f for f in OFTEN if f != "restart_in_turn"), pairs=True),
+        Scenario("model", OFTEN, model=True),
+        Scenario("disks", tuple(DISK_FAULTS), then=tuple(BESIDE_KILLS), small_disks=True),
     )
 }
 
@@ -117,12 +124,14 @@ def _inject(
     first = rng.sample(scenario.faults, len(scenario.faults))
     injector.rest(1.0)
     while first or time.monotonic() < until:
-        names = [first.pop() if first else rng.choice(scenario.faults)]
+        names = [first.pop() if first else rng.choice(scenario.then or scenario.faults)]
         if scenario.pairs:
             names.append(rng.choice([f for f in scenario.faults if f not in names]))
         say(f"{scenario.name}: {' and '.join(names)}")
         injector.play(*names)
         injector.rest(rng.uniform(0, BETWEEN_S))
+        if scenario.then and not first and names[0] in scenario.faults:
+            until = time.monotonic() + seconds  # of what comes then
 
 
 def _heal(cluster: Cluster, history: History) -> None:
@@ -140,6 +149,8 @@ def _look_at_the_end(
     say: Callable[[str], None],
 ) -> None:
     own = dict(filter(None, for_each(lambda p: _takes_a_store(p, urls[p], operator, history), PEERS)))
+    for record in list(history.records):
+        own.update(record.value.get("stored", {}))  # by the injector
     for_each(Agent.finish_stores, agents)
     _settle(urls, operator)
     for_each(Agent.drain_to_the_end, agents)

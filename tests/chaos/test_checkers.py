@@ -47,10 +47,10 @@ def good() -> list[Record]:
     s.note(NOTE, "ben", "agent", tenant="here", owner="two")
     s.did("ann", "place", "p1", {"project": "alpha"}, {"project": "alpha"})
     s.did("ben", "store", "p2", {"key": "k1", "project": "alpha"}, {"node": "n1"})
-    s.note(FAULT_KIND, "injector", "kill_peer", targets=["p2"])
+    s.note(FAULT_KIND, "injector", "kill_peer", targets=["p2"], must_show=["it died"])
     s.did("ben", "store", "p2", {"key": "k2", "project": "alpha"}, None)
     s.did("ben", "store", "p1", {"key": "k2", "project": "alpha"}, {"node": "n2"})
-    s.note(HEAL, "injector", "kill_peer", targets=["p2"])
+    s.note(HEAL, "injector", "kill_peer", targets=["p2"], signs=["it died"])
     s.did("ann", "drain", "p1", {"reader": "ann", "acks": True}, None)
     first = [["d1", "n1", "k1", "alpha"]]
     s.did("ann", "drain", "p1", {"reader": "ann", "acks": True}, page("c1", first, may_repeat=True))
@@ -108,6 +108,20 @@ def is_note(what: str, where: str) -> Callable[[Record], bool]:
     return lambda r: r.what == what and r.where == where and r.kind == NOTE
 
 
+def is_strike(record: Record) -> bool:
+    return record.kind == FAULT_KIND
+
+
+def is_heal(record: Record) -> bool:
+    return record.kind == HEAL
+
+
+def _lost_session(records: list[Record]) -> list[Record]:
+    """A session that was opened before anything broke, and is known nowhere in the end."""
+    opened = Record(3.5, OK, 99, "ann", "open", "p2", {"session": "s1"})
+    return [opened, Record(records[-1].at_s, NOTE, 0, "ann", "gone", "", {"reader": "ann/s1"})]
+
+
 D2 = ["d2", "n2", "k2", "alpha"]
 FAULTY: list[tuple[str, Spoil]] = [
     ("anytime_one_key_is_one_memory", changed(is_page("c2"), entries=[["d2", "n9", "k2", "alpha"]])),
@@ -127,6 +141,10 @@ FAULTY: list[tuple[str, Spoil]] = [
     ("finally_every_acknowledged_store_is_everywhere", without(is_note("holds", "p2"))),
     ("finally_every_match_was_listed", changed(is_page("c2"), entries=[])),
     ("finally_every_match_was_listed", changed(is_page("c1"), entries=[])),
+    ("finally_every_session_is_there", lambda records: [*records, *_lost_session(records)]),
+    ("anytime_damage_is_never_served", changed(is_heal, wrong=["p2 serves n1 damaged"])),
+    ("eventually_faults_show", changed(is_strike, must_show=["refused while full"])),
+    ("eventually_faults_show", without(lambda r: r.kind == HEAL)),
     ("finally_state_hashes_agree", changed(is_note("log", "p2"), state_hash="0ther")),
     ("finally_streams_agree", changed(is_note("log", "p2"), streams=[])),
     ("finally_logs_verify", changed(is_note("log", "p2"), ok=False)),
@@ -241,11 +259,11 @@ def test_reports_are_summed_up_by_scenario_and_over_all() -> None:
         "stores": 10,
         "listed": 7,
         "healed_to_delivered_s": 2.5,
-        "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1},
+        "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1, "wipe_peer": 1},
         "violations": {"finally_x": [3, ["a"]]},
         "repeats_unmarked_elsewhere": 5,
     }
     other = {**report, "scenario": "kills", "healed_to_delivered_s": None, "violations": {}}
     lines = table([report, other, report]).splitlines()
-    assert lines[2] == "| processes | kills | 1 | 10 | 7 | 7 | 4 | 0 | 0 | 5 | - | 0 |"
-    assert lines[4] == "| **all** |  | 3 | 30 | 21 | 21 | 12 | 0 | 0 | 15 | 2.5 | 6 |"
+    assert lines[2] == "| processes | kills | 1 | 10 | 7 | 7 | 4 | 0 | 1 | 0 | 5 | - | 0 |"
+    assert lines[4] == "| **all** |  | 3 | 30 | 21 | 21 | 12 | 0 | 3 | 0 | 15 | 2.5 | 6 |"

@@ -8,13 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
+
 HEADINGS: Final = (
     *("on", "scenario", "runs", "stores acknowledged", "entries listed", "kills", "partitions", "pauses"),
-    *("rolling restarts", "repeats unmarked", "longest heal to delivery, s", "violations"),
+    *("disks", "rolling restarts", "repeats unmarked", "longest heal to delivery, s", "violations"),
 )
-KILLS: Final = ("kill_peer", "kill_all_peers", "kill_server", "kill_all_servers")
+KILLS: Final = ("kill_peer", "kill_all_peers", "kill_server", "kill_all_servers", *BESIDE_KILLS)
 PARTITIONS: Final = ("cut_off_one", "cut_off_each", "flap")
 PAUSES: Final = ("pause_peer", "pause_server")
+DISKS: Final = (*DISK_FAULTS, *BESIDE_KILLS)
 MEMBERS: Final = {"kill_all_peers": 3, "kill_all_servers": 3, "flap": 4}  # how often one of them counts
 
 
@@ -40,7 +43,7 @@ def _sums(reports: Sequence[Mapping[str, Any]]) -> list[object]:
     return [
         len(reports),
         *(sum(r[name] for r in reports) for name in ("stores", "listed")),
-        *(_count(reports, faults) for faults in (KILLS, PARTITIONS, PAUSES, ("restart_in_turn",))),
+        *(_count(reports, faults) for faults in (KILLS, PARTITIONS, PAUSES, DISKS, ("restart_in_turn",))),
         sum(r["repeats_unmarked_elsewhere"] for r in reports),
         max(delivered, default="-"),
         sum(count for r in reports for count, _ in r["violations"].values()),

@@ -72,6 +72,7 @@ class Place:
     reader: str
     session: str | None = None
     cursor: str | None = None
+    unknown: int = 0  # times in a row that a peer did not know the session
 
 
 @dataclass(slots=True)
@@ -138,8 +139,10 @@ class Agent:
 
     def drain_to_the_end(self) -> None:
         """Read until nothing remains, at one peer, and note it."""
-        for place in self._places:
-            self._until(lambda p=place: self._page(p) == 0)  # type: ignore[misc]
+        for place in list(self._places):
+            self._until(lambda p=place: self._page(p) == 0 or p not in self._places)  # type: ignore[misc]
+            if place not in self._places:
+                continue
             self._page(place)  # commits the last page
             self.history.note(NOTE, self.profile.name, "drained", self.peer, reader=place.reader)
 
@@ -147,11 +150,16 @@ class Agent:
         """Return, of all that it was told is stored, what a peer holds: node id to the key in its text."""
         found = {}
         for node in self._nodes:
-            noted = {"node": node}
-            full = self.caller.call(peer, "look", "get_node", {"node_id": node}, noted, lambda _r: {})
+            full = self._whole(peer, node) or (
+                self._whole(peer, node) if self.caller.code == "connection" else None
+            )
             if full is not None:
                 found[node] = _key_of(str(full.get("content", "")))
         return found
+
+    def _whole(self, peer: str, node: str) -> dict[str, Any] | None:
+        """Return a memory; a connection that was idle for long may have been closed by the peer."""
+        return self.caller.call(peer, "look", "get_node", {"node_id": node}, {"node": node}, lambda _r: {})
 
     def _until(self, step: Callable[[], object]) -> None:
         """Repeat what must succeed, at one peer after the other."""
@@ -186,9 +194,7 @@ class Agent:
         project, text = self._open[key]
         arguments = {"content": text, "cell_type": "Fact", "project": project, "idempotency_key": key}
         noted = {"key": key, "project": project}
-        result = self.caller.call(
-            self.peer, "store", "store", arguments, noted, lambda r: {"node": r["node_id"]}
-        )
+        result = self.caller.call(self.peer, "store", "store", arguments, noted, _told_of_store)
         if result is None:
             self._move()
             return False
@@ -254,10 +260,19 @@ class Agent:
             arguments["ack"] = noted["ack"] = place.cursor
         page = self.caller.call(self.peer, "drain", "drain_inbox", arguments, noted, _told_of_page)
         if page is None:
+            place.unknown = place.unknown + 1 if self.caller.code == "not_found" else 0
+            if place.session is not None and place.unknown >= 2 * len(self.peers):  # twice at each
+                self._places.remove(place)
+                self.history.note(NOTE, self.profile.name, "gone", reader=place.reader)
             self._move()
             return None
-        place.cursor = page["cursor"]
+        place.cursor, place.unknown = page["cursor"], 0
         return int(page["remaining"])
+
+
+def _told_of_store(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what is noted of a store; how many members hold it is there only when they are fewer than wanted."""
+    return {"node": result["node_id"], **{n: result[n] for n in ("durable_on", "wanted") if n in result}}
 
 
 def _told_of_page(page: Mapping[str, Any]) -> Mapping[str, Any]:

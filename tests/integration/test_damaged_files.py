@@ -192,6 +192,25 @@ class TestAByteOfTheLog:
         else:
             assert "error: corrupted: " in peer.log()
 
+    def test_a_page_that_fits_no_other_is_named_although_each_event_is_as_written(
+        self, peer: RunningPeer
+    ) -> None:
+        ids = store(peer, *(f"memory number {n}" for n in range(4)))
+        assert peer.stop() == 0
+        db = apsw.Connection(str(peer.directory / "log.db"))
+        (page,) = next(db.execute("SELECT rootpage FROM sqlite_schema WHERE name='cells_by_agent'"))
+        db.close()
+        with (peer.directory / "log.db").open("r+b") as file:
+            file.seek((page - 1) * 4096)
+            file.write(b"\x0a" + bytes(4095))
+        code, found = verify_offline(peer)
+        assert (code, found["ok"], "first_bad" in found) == (6, False, False)
+        assert "the database is damaged" in found["unreadable"]
+        peer.start()
+        assert not peer.operator()("verify_log")["ok"]
+        assert "the database is damaged" in problems(peer)
+        assert present(peer, ids) == ids
+
     def test_no_database_at_all_is_refused_by_name(self, peer: RunningPeer) -> None:
         store(peer, "something")
         assert peer.stop() == 0

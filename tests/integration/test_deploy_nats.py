@@ -18,8 +18,10 @@ from node.identity import Identity, load_identity
 from proto.errors import Unavailable
 from proto.ids import MeshId, format_base32
 from proto.subjects import Subjects
+from tests.support.hyphae_command import eventually
 from tests.support.places import short_directory
 from tests.support.prepared_mesh import FAR_MS, PreparedServer, loopback_plan, prepared_servers
+from tests.support.running_mesh import RunningPeer
 from tests.support.waiting import until
 
 FAST = NatsOptions(heartbeat_s=0.2, retry_s=0.02, retry_max_s=0.1)
@@ -235,3 +237,19 @@ def test_nobody_comes_in_without_a_password_or_as_a_server_of_the_cluster() -> N
             await stranger.close()
 
     _play(scene)
+
+
+def test_a_peer_with_a_login_of_its_own_joins_by_an_invitation_made_on_another_one() -> None:
+    with short_directory() as root:
+        plan = loopback_plan(root, peers=2, servers=1)
+        with prepared_servers(plan):
+            one = RunningPeer(root, "--nats-url", f"@{plan.peer(1).secrets / 'nats-url'}", name="peer-1")
+            two = RunningPeer(root, name="peer-2")
+            try:
+                one.start()
+                two.options = ("--join", one.operator()("invite_peer")["token"])  # names the user of peer-1
+                two.start()
+                eventually(lambda: one.operator()("status")["members"] == 2, "it is a member")
+            finally:
+                one.kill()
+                two.kill()

@@ -73,18 +73,18 @@ class Quota:
 def can_mount() -> bool:
     """Tell whether a file system can be mounted here, by doing it."""
     with short_directory() as path:
-        return _mounted(path) and _unmounted(path)
+        return mounted(path) and unmounted(path)
 
 
 @contextlib.contextmanager
 def file_system(leave_bytes: int = 0) -> Iterator[FileSystem]:
     """Yield a small file system, mounted for the block."""
     with short_directory() as path:
-        assert _mounted(path)
+        assert mounted(path)
         try:
             yield FileSystem(path, leave_bytes)
         finally:
-            assert _unmounted(path)
+            assert unmounted(path)
 
 
 @contextlib.contextmanager
@@ -99,11 +99,13 @@ def remount(path: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", str(path)], check=True, timeout=20)
 
 
-def _mounted(path: Path) -> bool:
-    return _run("mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m,mode=700", "hyphae-test", str(path))
+def mounted(path: Path, size_mb: int = SIZE_MB) -> bool:
+    """Mount a small file system at a directory; return whether that was possible."""
+    return _run("mount", "-t", "tmpfs", "-o", f"size={size_mb}m,mode=700", "hyphae-test", str(path))
 
 
-def _unmounted(path: Path) -> bool:
+def unmounted(path: Path) -> bool:
+    """Unmount it; return whether that was possible."""
     return _run("umount", str(path)) or _run("umount", "--lazy", str(path))
 
 

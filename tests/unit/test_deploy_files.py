@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import stat
 import tomllib
 from pathlib import Path
@@ -16,7 +17,7 @@ from deploy.prepare import Plan, main, prepare
 from mesh.joining import parse_token
 from mesh.nats_address import parse_nats_url
 from node.data_directory import PeerDirectory
-from node.identity import load_identity
+from node.identity import load_identity, save_identity
 from proto.errors import Corrupted
 from proto.ids import PeerId
 
@@ -175,6 +176,23 @@ def test_each_invitation_logs_its_peer_in_as_itself(tmp_path: Path) -> None:
         address = parse_nats_url(token.nats_url)
         assert (address.url, address.user) == ("nats://nats:4222", f"peer-{number}")
         assert load_identity(directory, "").nats_url == token.nats_url
+
+
+def test_a_first_peer_whose_disk_was_lost_is_invited_by_another_member_and_founds_no_second_mesh(
+    tmp_path: Path,
+) -> None:
+    plan = Plan(tmp_path, 3, SERVERS, "nats")
+    prepare(plan, NOW_MS)
+    first, second = (load_identity(plan.peer(n), "") for n in (1, 2))
+    assert first.mesh is not None
+    save_identity(plan.peer(2), second.in_mesh(first.mesh, first.peer))  # it has joined
+    shutil.rmtree(plan.peer(1).path)
+    prepare(plan, NOW_MS)
+    newcomer = load_identity(plan.peer(1), "")
+    assert (newcomer.mesh, newcomer.peer == first.peer) == (None, False)
+    token = parse_token((plan.peer(1).secrets / "invitation").read_text().strip())
+    assert (token.mesh, token.inviter) == (first.mesh, second.peer)
+    assert parse_nats_url(token.nats_url).user == "peer-1"
 
 
 def test_whatever_is_made_is_readable_by_its_user_only(tmp_path: Path) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
+
+import apsw
 import pytest
 
 from mesh.ports import Head
-from node.log_verification import verify_newest, verify_stream
+from node import database
+from node.log_verification import structure_flaw, verify_newest, verify_stream
 from proto.streams import StreamId
 from tests.support.replicas import Peer
 
@@ -76,3 +81,34 @@ def test_events_appended_during_a_verification_are_no_damage(one: Peer) -> None:
 def test_an_erased_event_at_the_end_counts(one: Peer) -> None:
     one.db.execute("UPDATE events SET payload=NULL, salt=NULL WHERE sequence=9")
     assert first_bad(one) is None
+
+
+def test_pages_that_do_not_fit_together_are_found_where_each_event_is_as_written(tmp_path: Path) -> None:
+    peer = Peer(1, tmp_path / "log.db")
+    peer.store("a")
+    assert structure_flaw(peer.db) is None
+    stream, number, head = own(peer)
+    (page,) = next(peer.db.execute("SELECT rootpage FROM sqlite_schema WHERE name='cells_by_scope'"))
+    peer.db.close()
+    with (tmp_path / "log.db").open("r+b") as file:
+        file.seek((page - 1) * 4096)
+        file.write(b"\x0a" + bytes(4095))  # an index without a row
+    db = apsw.Connection(str(tmp_path / "log.db"))
+    assert verify_stream(db, number, stream, head) is None
+    flaw = structure_flaw(db)
+    assert flaw is not None
+    db.close()
+
+
+def test_a_connection_that_has_searched_before_finds_no_damage_in_what_was_written_since(
+    tmp_path: Path,
+) -> None:
+    peer = Peer(1, tmp_path / "log.db")
+    peer.store("cache")
+    (table,) = next(peer.db.execute("SELECT name FROM sqlite_schema WHERE sql LIKE '%fts5%'"))
+    with contextlib.closing(database.open_reader(tmp_path / "log.db")) as reader:
+        for number in range(40):
+            reader.execute(f"SELECT count(*) FROM {table} WHERE {table} MATCH 'cache'").fetchall()
+            peer.store(f"cache {number}")
+            assert structure_flaw(reader) is None
+    peer.db.close()
