@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import structlog
 
+from mesh import wall_clock
 from mesh.joining import JoinToken, ask_to_join, joining_bytes, parse_token, proof_of
 from mesh.nats_address import parse_nats_url
 from mesh.nats_connections import peer_transport
@@ -79,7 +80,7 @@ async def _ask_until(
         if not await transport.wait_connected(ATTEMPT_S):
             failure = Unavailable(f"NATS was not reached: {transport.last_error}")
             continue
-        deadline_ms = time.time_ns() // 1_000_000 + int(ATTEMPT_S * 1000)
+        deadline_ms = wall_clock.now_ms() + int(ATTEMPT_S * 1000)
         try:
             await ask_to_join(transport, token, args, deadline_ms, ATTEMPT_S)
         except Unavailable as error:
