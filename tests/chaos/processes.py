@@ -1,11 +1,13 @@
 """A `Cluster` of processes on loopback: `hyphae node` and nats-server, with a TCP proxy before each peer's NATS.
 
-Peer K speaks to server K only, through a proxy that can go silent: that is its partition.
+Peer K speaks to server K only, through a proxy that can go silent: that is its partition.  Servers reach one another
+through proxies too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import signal
 import subprocess
@@ -17,7 +19,11 @@ from typing import Any
 
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
+from tests.chaos.aimed import CONTROL_VARIABLE, Control
 from tests.chaos.cluster import PEERS, SERVERS
+from tests.chaos.hash_peer import MODEL_VARIABLE
+from tests.chaos.newcomers import Newcomers
+from tests.chaos.route_proxies import RouteProxies
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
@@ -29,8 +35,11 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S = 60.0
 
 
+NEWCOMERS = 12  # how many peers may come and go in one run
+
+
 class HashPeer(RunningPeer):
-    """A peer that embeds by hashing words."""
+    """A peer that embeds by hashing words, unless told otherwise, and can be aimed at."""
 
     module = "tests.chaos.hash_peer"
 
@@ -45,13 +54,17 @@ class ProcessCluster:
 
     def __init__(self, root: Path, *, model: bool = False) -> None:
         self._root, self._model = root, model
-        self._plan = loopback_plan(root)
+        self._plan = loopback_plan(root, peers=len(PEERS) + NEWCOMERS)
         self._servers = {name: PreparedServer(self._plan, n) for n, name in enumerate(SERVERS, 1)}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        names = [f"peer-{n}" for n in range(1, self._plan.peers + 1)]
         self._proxies = {
-            name: TcpProxy(server.client_port) for name, server in zip(PEERS, self._plan.servers, strict=True)
+            name: TcpProxy(server.client_port)
+            for name, server in zip(names, itertools.cycle(self._plan.servers), strict=False)
         }
+        self._routes = RouteProxies(self._plan.servers)
+        self._newcomers = Newcomers(names[len(PEERS) :], self._peer, root)
         self._peers: dict[str, RunningPeer] = {}
         self._paused: set[str] = set()
 
@@ -63,13 +76,16 @@ class ProcessCluster:
 
     def start(self) -> None:
         prepare(self._plan, FAR_MS)
-        for number in range(1, len(SERVERS) + 1):
-            self._keep_to_proxies(self._plan.config(number))
-        for_each(PreparedServer.start, self._servers.values())
         self._thread.start()
+        for proxy in (*self._proxies.values(), *self._routes):
+            self._run(proxy.start())
+        for number in range(1, len(SERVERS) + 1):
+            self._routes.keep_to(number, self._plan.config(number))
+        for_each(PreparedServer.start, self._servers.values())
         for number, name in enumerate(PEERS, 1):
-            self._run(self._proxies[name].start())
-            self._peers[name] = self._peer(name, number)
+            self._peers[name] = self._peer(
+                name, None if number == 1 else self._plan.peer(number).secrets / "invitation"
+            )
         for_each(RunningPeer.start, self._peers.values())
         for_each(self._until_it_serves, PEERS)
 
@@ -82,37 +98,39 @@ class ProcessCluster:
         self.resume([*PEERS, *SERVERS])
         for peer in self._peers.values():
             peer.kill()
+        self._newcomers.close()
         for server in self._servers.values():
             server.kill()
         if self._thread.is_alive():
-            for proxy in self._proxies.values():
+            for proxy in (*self._proxies.values(), *self._routes):
                 self._run(proxy.close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
 
-    def _peer(self, name: str, number: int) -> RunningPeer:
+    def _peer(self, name: str, invitation: Path | None) -> RunningPeer:
         """Return a peer that reaches NATS through its proxy."""
-        secrets = self._plan.peer(number).secrets
+        secrets = self._plan.root / name / "secrets"
         login = parse_nats_url((secrets / "nats-url").read_text().strip())
         file = self._root / f"{name}.url"
         proxy = self._proxies[name].port
         file.write_text(format_nats_url(LOOPBACK, proxy, login.user or "", login.password or "") + "\n")
-        join = () if number == 1 else ("--join", f"@{secrets / 'invitation'}")
-        kind = RunningPeer if self._model else HashPeer
+        join = () if invitation is None else ("--join", f"@{invitation}")
+        environment = {"PYTHONPATH": str(ROOT), CONTROL_VARIABLE: str(self._control_of(name))}
+        if self._model:
+            environment[MODEL_VARIABLE] = "1"
         options = ("--nats-url", f"@{file}", *join, "--http-port", str(free_port()))
-        return kind(self._root, *options, environment={"PYTHONPATH": str(ROOT)}, name=name)
+        return HashPeer(self._root, *options, environment=environment, name=name)
 
-    @staticmethod
-    def _keep_to_proxies(config: Path) -> None:
-        """Have a server tell nobody of the others, or peers would go around their proxies."""
-        settings = json.loads(config.read_text())
-        settings["cluster"]["no_advertise"] = True
-        config.write_text(json.dumps(settings))
+    def _control_of(self, peer: str) -> Path:
+        return self._root / f"{peer}.control"
 
     # -- what it is
 
+    def offers(self, fault: str) -> bool:
+        return True
+
     def url(self, peer: str) -> str:
-        options = self._peers[peer].options
+        options = (self._peers | self._newcomers.members)[peer].options
         return f"http://{LOOPBACK}:{options[options.index('--http-port') + 1]}"
 
     def operator_key(self) -> str:
@@ -125,15 +143,14 @@ class ProcessCluster:
         return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold["state_hash"]}
 
     def _command(self, *arguments: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.chaos.hash_peer", *arguments],
-            capture_output=True,
-            check=False,
-            timeout=300,
-            cwd=ROOT,
-        )
+        done = self._ended(*arguments)
         assert done.stdout, done.stderr.decode()[-2000:]
         return json.loads(done.stdout)
+
+    @staticmethod
+    def _ended(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "tests.chaos.hash_peer", *arguments]
+        return subprocess.run(command, capture_output=True, check=False, timeout=300, cwd=ROOT)
 
     # -- harm
 
@@ -142,7 +159,7 @@ class ProcessCluster:
 
     def revive(self, members: Sequence[str]) -> None:
         self.resume(members)
-        for_each(self._start, [name for name in members if not self._runs(name)])
+        for_each(self._start, [name for name in members if not self.runs(name)])
 
     def end(self, member: str) -> None:
         found = self._member(member)
@@ -150,13 +167,13 @@ class ProcessCluster:
 
     def pause(self, members: Sequence[str]) -> None:
         for name in members:
-            if self._runs(name):
+            if self.runs(name):
                 self._member(name).send_signal(signal.SIGSTOP)
                 self._paused.add(name)
 
     def resume(self, members: Sequence[str]) -> None:
         for name in set(members) & self._paused:
-            if self._runs(name):
+            if self.runs(name):
                 self._member(name).send_signal(signal.SIGCONT)
             self._paused.discard(name)
 
@@ -168,6 +185,52 @@ class ProcessCluster:
         for name in peers:
             self._loop.call_soon_threadsafe(self._proxies[name].cut)
             self._loop.call_soon_threadsafe(self._proxies[name].resume)
+
+    # -- finer harm
+
+    def arm(self, peer: str, instant: str) -> None:
+        Control(self._control_of(peer)).arm(instant)
+
+    def disarm(self, peer: str) -> str:
+        return Control(self._control_of(peer)).disarm()
+
+    def set_clock(self, peer: str, off_ms: int) -> None:
+        Control(self._control_of(peer)).set_clock(off_ms)
+
+    def stall(self, peers: Sequence[str], direction: str) -> None:
+        for name in peers:
+            self._loop.call_soon_threadsafe(self._proxies[name].stall, direction)
+
+    def slow(self, peers: Sequence[str], bytes_per_s: int) -> None:
+        for name in peers:
+            self._loop.call_soon_threadsafe(self._proxies[name].slow, bytes_per_s)
+
+    def reset(self, peers: Sequence[str], *, refuse: bool) -> None:
+        for name in peers:
+            proxy = self._proxies[name]
+            self._loop.call_soon_threadsafe(proxy.refuse if refuse else proxy.cut)
+
+    def cut_route(self, one: str, other: str) -> None:
+        self._loop.call_soon_threadsafe(self._routes.between(one, other).stall)
+
+    def join_route(self, one: str, other: str) -> None:
+        route = self._routes.between(one, other)
+        self._loop.call_soon_threadsafe(route.cut)
+        self._loop.call_soon_threadsafe(route.resume)
+
+    def admit(self) -> str:
+        return self._newcomers.admit([self.url(p) for p in PEERS if self.runs(p)], self.operator_key())
+
+    def retire(self, peer: str) -> None:
+        for by in filter(self.runs, PEERS):
+            command = ("peer", "retire", peer, "--why", "it leaves", "--json")
+            done = self._ended(*command, "--data-dir", str(self._peers[by].directory))
+            if done.returncode == 0:
+                return
+        raise AssertionError(f"nobody retired {peer}")
+
+    def dismiss(self, peer: str) -> None:
+        self._newcomers.dismiss(peer)
 
     def _member(self, name: str) -> RunningPeer | PreparedServer:
         return self._peers[name] if name in self._peers else self._servers[name]
@@ -181,7 +244,7 @@ class ProcessCluster:
     def _until_it_serves(self, name: str) -> None:
         eventually(lambda: serves(self.url(name)), f"{name} serves", START_S)
 
-    def _runs(self, name: str) -> bool:
+    def runs(self, name: str) -> bool:
         process = self._member(name).process
         return process is not None and process.poll() is None
 

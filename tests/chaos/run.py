@@ -9,20 +9,31 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tests.chaos.caller import CALL_S
 from tests.chaos.cluster import PEERS, Cluster
-from tests.chaos.faults import FAULTS, Injector
+from tests.chaos.faults import FAULTS, Fault, Injector
 from tests.chaos.history import HEAL, NOTE, OK, UNKNOWN, History
 from tests.chaos.serving import for_each
+from tests.chaos.time_faults import (
+    AIMED_KILLS,
+    BACKLOGS,
+    CLOCKS,
+    LINKS,
+    MEMBERS,
+    NEED_PROCESSES,
+    TIME_FAULTS,
+)
 from tests.chaos.workload import PROFILES, Agent, make_agents
 from tests.support.http_agent import HttpAgent
 
 SETTLE_S: Final = 60.0
 PROBE_S: Final = 1.0
 BETWEEN_S: Final = 2.0  # faults of a scenario, at most
+ALL: Final[Mapping[str, Fault]] = {**FAULTS, **TIME_FAULTS}
+ALONE: Final = frozenset({"restart_in_turn", *BACKLOGS})  # what restarts everybody makes no pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +41,7 @@ class Scenario:
     """Which faults a run draws from.
 
     Args:
-        faults: the first round plays each of them once.
+        faults: the first round plays each of them once; those that a cluster does not offer are left out.
         pairs: two at a time.
         model: with the real embedding model, where there is a choice.
     """
@@ -49,8 +60,14 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("pauses", ("pause_peer", "pause_server")),
         Scenario("partitions", ("cut_off_one", "cut_off_each", "flap")),
         Scenario("restarts", ("restart_in_turn",)),
-        Scenario("mixed", tuple(FAULTS)),
-        Scenario("pairs", tuple(f for f in FAULTS if f != "restart_in_turn"), pairs=True),
+        Scenario("instants", tuple(AIMED_KILLS)),
+        Scenario("clocks", (*CLOCKS, "kill_peer")),
+        Scenario("links", tuple(LINKS)),
+        Scenario("members", (*MEMBERS, "kill_peer", "cut_off_one", "pause_server")),
+        Scenario("behind", tuple(BACKLOGS)),
+        Scenario("mixed", tuple(ALL)),
+        Scenario("processes", tuple(sorted(NEED_PROCESSES))),
+        Scenario("pairs", tuple(f for f in ALL if f not in ALONE), pairs=True),
         Scenario("model", tuple(FAULTS), model=True),
     )
 }
@@ -84,8 +101,10 @@ def play(
             history,
             rng,
             lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls.values()),
+            ALL,
         )
-        _inject(injector, scenario, rng, seconds, say)
+        offered = tuple(filter(cluster.offers, scenario.faults))
+        _inject(injector, replace(scenario, faults=offered), rng, seconds, say)
     finally:
         stop.set()
         for thread in threads:
