@@ -34,12 +34,13 @@ async def create_or_join(config: PeerConfig, directory: PeerDirectory, identity:
         HyphaeError: the address or the token is none, or the inviter did not admit this peer in 30 s.
     """
     token = None if config.join_token is None else parse_token(config.join_token)
-    nats_url = config.nats_url or (token.nats_url if token else None) or identity.nats_url
+    prepared = identity.nats_url if identity.mesh is None else None  # it logs in there as itself
+    nats_url = config.nats_url or prepared or (token.nats_url if token else None) or identity.nats_url
     if nats_url is not None:
         parse_nats_url(nats_url)
     fresh = replace(identity, nats_url=nats_url if config.use_nats else identity.nats_url)
     if fresh.mesh is None and token is not None:
-        fresh = await _join(fresh, token)
+        fresh = await _join(fresh, token, nats_url or token.nats_url)
     elif fresh.mesh is None:
         fresh = fresh.in_mesh(MeshId(secrets.token_bytes(16)), fresh.peer)
     elif token is not None and token.mesh != fresh.mesh:
@@ -52,7 +53,7 @@ async def create_or_join(config: PeerConfig, directory: PeerDirectory, identity:
     return fresh
 
 
-async def _join(identity: Identity, token: JoinToken) -> Identity:
+async def _join(identity: Identity, token: JoinToken, nats_url: str) -> Identity:
     joining = joining_bytes(token.mesh, identity.peer, identity.public_key, identity.name)
     args = {
         "peer": identity.peer,
@@ -62,7 +63,7 @@ async def _join(identity: Identity, token: JoinToken) -> Identity:
         "proof": proof_of(token.secret, joining),
         "signature": identity.sign(joining),
     }
-    transport = peer_transport(token.nats_url, token.mesh, identity.peer, "join")
+    transport = peer_transport(nats_url, token.mesh, identity.peer, "join")
     await transport.start()
     until = time.monotonic() + JOIN_DEADLINE_S
     try:
@@ -91,5 +92,5 @@ async def _ask_until(
         return
     raise Unavailable(
         f"this peer was not admitted within {JOIN_DEADLINE_S:.0f} s: {failure.message}."
-        " Is the inviting peer running? Nothing was changed."
+        " Does the inviting peer run, and do the clocks of both machines agree? Nothing was changed."
     )

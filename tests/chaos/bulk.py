@@ -38,7 +38,9 @@ def store_many(cluster: Cluster, peer: str, count: int, rng: random.Random, word
     try:
         while len(stored) < count:
             cells = [_cell(rng, words) for _ in range(min(PART, count - len(stored)))]
-            stored += _ids(caller.rest("POST", "/v1/nodes:bulk", {"cells": cells}).ok())
+            acknowledged = _ids(caller.rest("POST", "/v1/nodes:bulk", {"cells": cells}).ok())
+            assert acknowledged, f"{peer} stores nothing"
+            stored += acknowledged
     finally:
         caller.close()
     return stored
@@ -48,7 +50,7 @@ def poke(cluster: Cluster, peer: str, rng: random.Random) -> bool:
     """Store one memory at a peer, whatever comes of it; return whether it was acknowledged."""
     caller = HttpAgent(cluster.url(peer), cluster.operator_key(), timeout_s=CALL_S)
     try:
-        return caller.rest("POST", "/v1/nodes:bulk", {"cells": [_cell(rng, 12)]}).result is not None
+        return bool(_ids(caller.rest("POST", "/v1/nodes:bulk", {"cells": [_cell(rng, 12)]}).result or {}))
     except (OSError, ValueError, KeyError):
         return False
     finally:
@@ -83,4 +85,4 @@ def _cell(rng: random.Random, words: int) -> dict[str, str]:
 
 
 def _ids(result: Mapping[str, Any]) -> list[str]:
-    return [r["node_id"] for r in result["results"] if "node_id" in r]
+    return [r["node_id"] for r in result.get("results", ()) if "node_id" in r]

@@ -25,6 +25,7 @@ SETTLED_S: Final = 30.0
 BACKLOG: Final = int(os.environ.get("CHAOS_BEHIND", "300"))  # events that a peer misses
 CATCH_UP_S: Final = 60.0 + BACKLOG / 200
 MEMBER: Final = "member_comes_and_goes"
+APART: Final = "clocks_apart"
 
 FineFault = Callable[[FineCluster, random.Random], Strike]
 
@@ -34,7 +35,7 @@ FineFault = Callable[[FineCluster, random.Random], Strike]
 
 def _aimed_at(instant: str) -> FineFault:
     def kill_at(cluster: FineCluster, rng: random.Random) -> Strike:
-        peer = rng.choice(PEERS)
+        peer = rng.choice([p for p in PEERS if cluster.runs(p)] or PEERS)
         cluster.arm(peer, instant)
         until = time.monotonic() + DEATH_S
         while cluster.runs(peer) and time.monotonic() < until:
@@ -215,7 +216,7 @@ def _behind(cluster: Cluster, rng: random.Random, down: Sequence[str]) -> Strike
     up = next(p for p in PEERS if p not in down)
     events = int(status(cluster, up).get("events", 0))
     cluster.kill(PEERS)
-    told: dict[str, object] = {"missed": missed, "events": events}
+    told: dict[str, object] = {"missed": missed, "stored": events}
 
     def heal() -> None:
         began = time.monotonic()
