@@ -49,6 +49,7 @@ class ContainerCluster:
         self._engine = docker.from_env()
         self._mesh, self._door = Network(docker_network_kw={"internal": True}), Network()
         self._containers: dict[str, Any] = {}
+        self._operator = ""  # read once, while peer-1 is there
         self._ports = {peer: free_port() for peer in PEERS}
 
     @property
@@ -128,8 +129,10 @@ class ContainerCluster:
         return f"http://{LOOPBACK}:{self._ports[peer]}"
 
     def operator_key(self) -> str:
-        _, text = self._containers["peer-1"].exec_run(["cat", "/data/secrets/operator.key"])
-        return str(text.decode().strip())
+        if not self._operator:
+            _, text = self._containers["peer-1"].exec_run(["cat", "/data/secrets/operator.key"])
+            self._operator = str(text.decode().strip())
+        return self._operator
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
         log = self._command(peer, "log", "verify", "--json")
