@@ -15,8 +15,10 @@ from time import time_ns
 from typing import Any, Final
 
 from mesh import wall_clock
+from node import peer, peer_core
 from node.faiss_index import FaissIndexes
 from node.heads_file import HeadsFile
+from node.peer_core import PeerCore
 from node.replica import Replica
 from node.sqlite_log import SqliteLog
 from node.writer import Writer
@@ -52,9 +54,13 @@ class Control:
     def off_ms(self) -> int:
         return int(self._read("clock") or 0)
 
+    def aims_at(self) -> str:
+        """Return the instant that is armed, or nothing."""
+        return self._read("kill")
+
     def reached(self, instant: str) -> None:
         """Die, if this is the instant; the note of it is written before, and outlives the process."""
-        if self._read("kill") == instant:
+        if self.aims_at() == instant:
             self._write("kill", "")
             self._write("died", instant)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -107,6 +113,8 @@ def _aim_at_commits(control: Control) -> None:
 
 
 def _aim_at_snapshots(control: Control) -> None:
+    peer.HOUSEKEEPING_S, usual = 1.0, peer_core.SNAPSHOT_AFTER_CELLS
+    housekeeping = PeerCore.housekeeping
     save, parts, replace = FaissIndexes.save, FaissIndexes._parts, Path.replace
 
     def saving(self: FaissIndexes, path: Path, stamp: bytes) -> None:
@@ -126,6 +134,12 @@ def _aim_at_snapshots(control: Control) -> None:
         control.reached("after_rename")
         return renamed
 
+    async def keeping_house(self: PeerCore) -> None:
+        """Save whatever there is, once somebody aims at it."""
+        peer_core.SNAPSHOT_AFTER_CELLS = 1 if control.aims_at() in SNAPSHOT_INSTANTS else usual
+        await housekeeping(self)
+
+    _replace(PeerCore, "housekeeping", keeping_house)
     _replace(FaissIndexes, "save", saving)
     _replace(FaissIndexes, "_parts", writing)
     _replace(Path, "replace", renaming)

@@ -1,7 +1,7 @@
 """`hyphae node` with an embedder that needs no model: `python -m tests.chaos.hash_peer node ...`.
 
-With `CHAOS_CONTROL` its clock and its death are controlled by files there (see `aimed`), and it saves its snapshot
-every second, so that there is something to hit; with `CHAOS_MODEL` it keeps the real model.
+With `CHAOS_CONTROL` its clock and its death are controlled by files there (see `aimed`); with `CHAOS_MODEL` it keeps
+the real model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from node import peer, peer_core
 from node.cli import node as node_command
 from node.cli.root import run
 from node.peer import PeerConfig
@@ -34,7 +33,6 @@ def main(arguments: list[str]) -> int:
         node_command._peer_config = with_hashes
     control = os.environ.get(CONTROL_VARIABLE)
     if control:
-        peer.HOUSEKEEPING_S, peer_core.SNAPSHOT_AFTER_CELLS = 1.0, 1
         install(Control(Path(control)))
     return run(arguments)
 

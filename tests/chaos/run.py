@@ -65,6 +65,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("links", tuple(LINKS)),
         Scenario("members", (*MEMBERS, "kill_peer", "cut_off_one", "pause_server")),
         Scenario("behind", tuple(BACKLOGS)),
+        Scenario("far_behind", ("behind_one",)),
         Scenario("mixed", tuple(ALL)),
         Scenario("processes", tuple(sorted(NEED_PROCESSES))),
         Scenario("pairs", tuple(f for f in ALL if f not in ALONE), pairs=True),
