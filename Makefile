@@ -98,14 +98,14 @@ sim: setup ## simulated histories: RUNS=100 seeds of each simulation from SEED=0
 image: setup ## build the container image; BASE_IMAGE=python:3.12-slim IMAGE=hyphae-mesh:local unless given
 	@BASE_IMAGE="$(BASE_IMAGE)" IMAGE="$(IMAGE)" PYTHON=$(BIN)/python deploy/build-image.sh
 
-chaos: setup ## break a real mesh in many ways and check every promise; ON=processes SECONDS=20 SEED= SCENARIO=
-	$(BIN)/python -m tests.chaos $(SCENARIO) --on $(or $(ON),processes) --seconds $(or $(SECONDS),20) $(if $(SEED),--seed $(SEED))
+chaos: setup ## break a real mesh in many ways and check every promise; ON=processes SECONDS=20 SEED= SCENARIO= BEHIND=300
+	$(if $(BEHIND),CHAOS_BEHIND=$(BEHIND)) $(BIN)/python -m tests.chaos $(SCENARIO) --on $(or $(ON),processes) --seconds $(or $(SECONDS),20) $(if $(SEED),--seed $(SEED))
 
 chaos-long: setup ## pairs of faults for MINUTES=60, with ever further seeds; ON=processes
 	$(BIN)/python -m tests.chaos pairs mixed --on $(or $(ON),processes) --seconds 60 --minutes $(or $(MINUTES),60)
 
-chaos-smoke: setup ## each fault once on a mesh of containers, at most 10 minutes; needs a Docker engine and `make image`
-	timeout 600 $(BIN)/python -m tests.chaos mixed --on containers --seconds 0 $(if $(SEED),--seed $(SEED))
+chaos-smoke: setup ## each fault that containers offer once on a mesh of them, at most 15 minutes; needs a Docker engine and `make image`
+	timeout 900 $(BIN)/python -m tests.chaos mixed disks --on containers --seconds 0 $(if $(SEED),--seed $(SEED))
 
 clean: down ## remove the environment and everything generated; data in .hyphae-cluster stays
 	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/.venv-*

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Build the image and break a mesh of containers, each fault once: a part of continuous integration.
+# Build the image and break a mesh of containers, each fault once, then one of processes with those faults that need it:
+# a part of continuous integration, at most 15 and 5 minutes.
 #
 # Where no Docker engine answers, one is installed (Debian, Ubuntu; as root), runs below a directory of its own, and is
 # ended with the tests.  Fails where it cannot: nothing here is ever skipped.
@@ -52,3 +53,4 @@ fi
 
 make image
 make chaos-smoke
+timeout 300 make chaos SCENARIO=processes SECONDS=0

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import secrets
-import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import PurePath
@@ -17,6 +16,7 @@ from typing import Any
 
 from mcp_gateway.error_texts import explained
 from mcp_gateway.specs import CallSpec
+from mesh import wall_clock
 from proto.errors import HyphaeError, Unavailable, Uncertain
 from proto.messages import Reply
 
@@ -32,11 +32,6 @@ BACKOFF_MAX_MS = 2_000
 GRACE_MS = 500  # a requester answers by its deadline; beyond this it is taken to hang
 PLACES_SHOWN = 6  # of a defect in a log: enough to see how it came about
 KEY_CHARS = 12  # 60 bits: a collision within one agent is less likely than a lost disk
-
-
-def wall_ms() -> int:
-    """Return the wall clock in ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def new_idempotency_key() -> str:
@@ -58,7 +53,7 @@ class Calls:
     def __init__(
         self,
         call_ms: int = CALL_MS,
-        now_ms: Callable[[], int] = wall_ms,
+        now_ms: Callable[[], int] = wall_clock.now_ms,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         new_key: Callable[[], str] = new_idempotency_key,
         attempts: int = ATTEMPTS,
@@ -108,9 +103,9 @@ class Calls:
             await self._sleep(wait_ms / 1000)
 
     async def _attempt(self, spec: CallSpec, args: Mapping[str, Any], door: Door, deadline_ms: int) -> Reply:
-        left_ms = deadline_ms - self._now_ms()
+        left_ms = min(max(0, deadline_ms - self._now_ms()), self._call_ms)  # the clock may have been set back
         try:
-            async with asyncio.timeout((max(0, left_ms) + GRACE_MS) / 1000):
+            async with asyncio.timeout((left_ms + GRACE_MS) / 1000):
                 return await door(spec.name, args, deadline_ms)
         except TimeoutError:
             text = f"no answer within {round(left_ms / 1000)} s."

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_gateway.authentication import HOW_TO_GET_ONE, key_of_headers
-from mcp_gateway.calling import wall_ms
 from mcp_gateway.http_exchange import Exchange
+from mesh import wall_clock
 from mesh.ports import Requester
 from proto.errors import Forbidden, HyphaeError, Invalid, Unauthenticated
 from proto.limits import PROJECT_CHARS
@@ -50,7 +50,7 @@ class Caller:
         """Return why the service does not know this caller, or why the scope is not the caller's, or None."""
         if isinstance(self.credential, LocalUser):
             return None
-        reply = await self.door("whoami", {}, wall_ms() + WHOAMI_MS)
+        reply = await self.door("whoami", {}, wall_clock.now_ms() + WHOAMI_MS)
         if isinstance(reply.error, Unauthenticated):
             return reply.error
         if scope is not None and reply.error is not None:

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from mcp_gateway.calling import wall_ms
 from mcp_gateway.written_pages import WrittenPages, reader_of
+from mesh import wall_clock
 from mesh.ports import Requester
 from proto.errors import HyphaeError, Unauthenticated, Unavailable
 from proto.messages import OWN_STORES, KeyCredential, Reply, Request
@@ -97,7 +97,7 @@ class PeerDoor:
         if self._connecting is None:
             self._connecting = asyncio.ensure_future(self._make_requester())
         attempt = self._connecting
-        left_s = max(0, deadline_ms - wall_ms()) / 1000
+        left_s = max(0, deadline_ms - wall_clock.now_ms()) / 1000
         await asyncio.wait({attempt}, timeout=left_s)
         if not attempt.done():
             raise Unavailable(f"no peer could be reached within {left_s:.0f} s.")

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from mesh import wall_clock
 from mesh.digests import Vitals
 from mesh.durable_waits import DurableWaits
 from mesh.effects import Apply, Channel, Confirmed, Effect, Fork, Publish, Serve
@@ -246,7 +247,7 @@ class Replicator:
             vitals = self._info()
         except Exception as error:  # noqa: BLE001 - the beat goes on
             _log.error("what this peer says of itself is not available", error=type(error).__name__)
-            vitals = Vitals(wall_ms=time.time_ns() // 1_000_000, in_service=False)
+            vitals = Vitals(wall_ms=wall_clock.now_ms(), in_service=False)
         self._do(self.engine.tick(self._clock_ms(), vitals))
 
     # -- what goes out

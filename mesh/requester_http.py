@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from mesh import wall_clock
 from mesh.client_tls import client_context, what_failed
 from mesh.http_connection import Answer, ConnectionLost, HttpConnection, parse_target
 from mesh.repeatable import is_repeatable
@@ -39,10 +39,6 @@ IN_FLIGHT_MAX: Final = 64
 TRUSTED_IDLE_S: Final = 1.0  # servers hang up on idle connections after some seconds; before that they do not
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class HttpRequester:
     """See `mesh.ports.Requester`.
 
@@ -62,7 +58,7 @@ class HttpRequester:
         key: str | None = None,
         *,
         ca: str | None = None,
-        now_ms: Callable[[], int] = _wall_ms,
+        now_ms: Callable[[], int] = wall_clock.now_ms,
     ) -> None:
         self._target = parse_target(target)
         self._ca = ca

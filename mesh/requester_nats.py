@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from mesh import wall_clock
 from mesh.digests import decode_digest
 from mesh.key_signer import KeySigner, Signer, encode_signed
 from mesh.peer_directory import PeerDirectory
@@ -30,8 +31,9 @@ PATIENCE_S: Final = 2.0  # with a peer, while there is another to ask
 _POLL_S: Final = 0.02
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
+def steady_ms() -> int:
+    """Return a clock that never jumps: a wall clock set back would keep peers that are gone for an hour."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class NatsRequester:
@@ -52,7 +54,7 @@ class NatsRequester:
         key: str | Signer | None,
         *,
         mesh: MeshId | None = None,
-        now_ms: Callable[[], int] = _wall_ms,
+        now_ms: Callable[[], int] = wall_clock.now_ms,
         discovery_s: float = DISCOVERY_S,
         patience_s: float = PATIENCE_S,
     ) -> None:
@@ -105,7 +107,7 @@ class NatsRequester:
             in_service = decode_digest(body).vitals.in_service
         except ProtocolError:
             in_service = True  # of a newer version: it is there, and that is what counts
-        self._peers.heard(MeshId(mesh), PeerId(peer), in_service=in_service, now_ms=self._now_ms())
+        self._peers.heard(MeshId(mesh), PeerId(peer), in_service=in_service, now_ms=steady_ms())
 
     async def _find(self, timeout_s: float) -> tuple[MeshId, list[PeerId]]:
         """Return the mesh and its peers, best first, waiting a while for the first to be heard.
@@ -118,7 +120,7 @@ class NatsRequester:
             async with asyncio.timeout(timeout_s):
                 while True:
                     mesh = self._mesh or self._only_mesh()
-                    peers = [] if mesh is None else self._peers.candidates(mesh, self._asker, self._now_ms())
+                    peers = [] if mesh is None else self._peers.candidates(mesh, self._asker, steady_ms())
                     if mesh is not None and peers and self._transport.connected:
                         return mesh, peers
                     await asyncio.sleep(_POLL_S)
@@ -129,7 +131,7 @@ class NatsRequester:
         raise Unavailable("NATS is there, but no peer of a mesh is heard on it. Start one: hyphae up.")
 
     def _only_mesh(self) -> MeshId | None:
-        meshes = self._peers.meshes(self._now_ms())
+        meshes = self._peers.meshes(steady_ms())
         if len(meshes) > 1:
             shown = ", ".join(format_base32(mesh) for mesh in meshes[:4])
             raise Invalid(
@@ -157,13 +159,13 @@ class NatsRequester:
             try:
                 reply = await self._ask(request, mesh, peer, patience_s)
             except Uncertain as error:
-                self._peers.suspect(mesh, peer, self._now_ms())
+                self._peers.suspect(mesh, peer, steady_ms())
                 failure, in_doubt = error, True
                 if not is_repeatable(request):
                     break
                 continue
             except Unavailable as error:
-                self._peers.suspect(mesh, peer, self._now_ms())
+                self._peers.suspect(mesh, peer, steady_ms())
                 away = Unavailable("no peer that is heard takes requests; nothing was executed.")
                 failure = away if self._transport.connected else error
                 continue

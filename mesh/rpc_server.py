@@ -7,13 +7,13 @@ unread, because its caller has been told that it may not have happened and has m
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
+from mesh import wall_clock
 from mesh.nats_address import is_reply_subject
 from mesh.repeatable import is_read
 from mesh.sealing import seal, unwrap
@@ -47,10 +47,6 @@ class RpcCounters:
     unanswered: int = 0  # replies that could not be sent
 
 
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class RpcServer:
     """Serves one subject.
 
@@ -68,7 +64,7 @@ class RpcServer:
         subject: str,
         handler: RequestHandler,
         *,
-        now_ms: Callable[[], int] = _wall_ms,
+        now_ms: Callable[[], int] = wall_clock.now_ms,
         concurrent_max: int = CONCURRENT_MAX,
     ) -> None:
         self.counters = RpcCounters()

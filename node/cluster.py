@@ -5,10 +5,10 @@ Made only when the peer has a NATS address; the peer works without it and with i
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from mesh import wall_clock
 from mesh.digests import Vitals
 from mesh.engine_config import EngineConfig
 from mesh.nats_connections import peer_transport
@@ -80,7 +80,7 @@ class MeshCluster:
     def _say(self) -> Vitals:
         said = self._vitals()
         return Vitals(
-            wall_ms=time.time_ns() // 1_000_000,
+            wall_ms=wall_clock.now_ms(),
             urls=self._urls,
             space=said.space,
             version=said.version,
@@ -104,7 +104,7 @@ class MeshCluster:
         }
 
     def heard(self) -> Mapping[PeerId, Mapping[str, Any]]:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_clock.now_ms()
         return {
             p.peer: {
                 "state": "silent" if p.silent else "up",

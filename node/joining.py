@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import structlog
 
+from mesh import wall_clock
 from mesh.joining import JoinToken, ask_to_join, joining_bytes, parse_token, proof_of
 from mesh.nats_address import parse_nats_url
 from mesh.nats_connections import peer_transport
@@ -34,7 +35,7 @@ async def create_or_join(config: PeerConfig, directory: PeerDirectory, identity:
         HyphaeError: the address or the token is none, or the inviter did not admit this peer in 30 s.
     """
     token = None if config.join_token is None else parse_token(config.join_token)
-    prepared = identity.nats_url if identity.mesh is None else None
+    prepared = identity.nats_url if identity.mesh is None else None  # it logs in there as itself
     nats_url = config.nats_url or prepared or (token.nats_url if token else None) or identity.nats_url
     if nats_url is not None:
         parse_nats_url(nats_url)
@@ -81,7 +82,7 @@ async def _ask_until(
         if not await transport.wait_connected(ATTEMPT_S):
             failure = Unavailable(f"NATS was not reached: {transport.last_error}")
             continue
-        deadline_ms = time.time_ns() // 1_000_000 + int(ATTEMPT_S * 1000)
+        deadline_ms = wall_clock.now_ms() + int(ATTEMPT_S * 1000)
         try:
             await ask_to_join(transport, token, args, deadline_ms, ATTEMPT_S)
         except Unavailable as error:
@@ -92,5 +93,5 @@ async def _ask_until(
         return
     raise Unavailable(
         f"this peer was not admitted within {JOIN_DEADLINE_S:.0f} s: {failure.message}."
-        " Is the inviting peer running? Nothing was changed."
+        " Does the inviting peer run, and do the clocks of both machines agree? Nothing was changed."
     )

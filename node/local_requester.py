@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
+from mesh import wall_clock
 from mesh.ports import Requester
 from node.background import ensure_local_peer, find_local_peer, first_agent_key
 from node.data_directory import RunFile
@@ -94,7 +94,7 @@ class LocalPeerRequester:
         starting = self._starting
         assert starting is not None
         try:
-            left_s = max(0.0, deadline_ms / 1000 - time.time())
+            left_s = max(0.0, (deadline_ms - wall_clock.now_ms()) / 1000)
             run = await asyncio.wait_for(asyncio.shield(starting), left_s)
         except TimeoutError:
             raise Unavailable(

@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import structlog
 
+from mesh import wall_clock
 from mesh.digests import Vitals
 from mesh.ports import Segment
 from node import ballast, database
@@ -53,11 +54,6 @@ SNAPSHOT_AFTER_CELLS = 1_000
 FIRST_KEYS_S = (
     10.0  # a newcomer has them within a digest's second; without its inviter it starts all the same
 )
-
-
-def now_us() -> int:
-    """Return the wall clock, microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 class PeerCore:
@@ -123,7 +119,7 @@ class PeerCore:
             self.health.check_newest(db, self.replica.log)
             self._remembered = RememberedMembers(self.directory.members, self.identity.peer)
             if not self._remembered.others:
-                found_mesh(self.replica, self.identity, self._secrets_dir(), now_us())
+                found_mesh(self.replica, self.identity, self._secrets_dir(), wall_clock.now_us())
             current = self.replica.log.current
             self._last_hash = NO_HASH if current is None else self.replica.log.heads()[current].hash
             self.columns, self.indexes = CellColumns(), FaissIndexes()
@@ -148,7 +144,7 @@ class PeerCore:
         return self.directory.index / "vectors.snapshot"
 
     def _assemble(self, stop: Callable[[], None]) -> None:
-        self.keys = KeyRing(self._mesh, lambda: now_us() // 1000)
+        self.keys = KeyRing(self._mesh, wall_clock.now_ms)
         self.keys.load(self.replica.db)
         self._members = self._read_members()
         self.signal = CommitSignal(self._loop)
@@ -168,12 +164,12 @@ class PeerCore:
             embedder=self.embedder,
             retrieval=retrieval,
             keys=self.keys,
-            now_us=now_us,
+            now_us=wall_clock.now_us,
             random_bytes=secrets.token_bytes,
             problems=self.problems,
             note_damage=self.health.note_damage,
             stop=stop,
-            started_us=now_us(),
+            started_s=time.monotonic(),
             signal=self.signal,
             bounds=self.config.bounds,
             write_concern=self.config.write_concern,
@@ -273,7 +269,7 @@ class PeerCore:
 
     def _vitals(self) -> Vitals:
         return Vitals(
-            wall_ms=now_us() // 1000,
+            wall_ms=wall_clock.now_ms(),
             space=self.embedder.space,
             version=version(),
             lag_ms=self.watch.lag_ms,

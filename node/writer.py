@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ import apsw
 import structlog
 
 from mcp_gateway.calling import defect
+from mesh import wall_clock
 from mesh.ports import Applied, Head, Segment
 from node import database
 from node.heads_file import HeadsFile, RecordedHead
@@ -75,7 +75,7 @@ class Writer:
         replica: Replica,
         heads: HeadsFile | None,
         on_commit: Callable[[Changes, list[Logged]], None],
-        wall_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+        wall_us: Callable[[], int] = wall_clock.now_us,
         trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.replica = replica

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from mcp_gateway.authentication import parse_key
+from mesh import wall_clock
 from mesh.ports import Requester
 from mesh.requester_http import HttpRequester
 from node.background import find_local_peer
@@ -57,7 +57,7 @@ class Caller:
             HyphaeError: what the peer, or the way to it, answered.
         """
         _check_texts(args)
-        deadline_ms = time.time_ns() // 1_000_000 + int(timeout_s * 1000)
+        deadline_ms = wall_clock.now_ms() + int(timeout_s * 1000)
         credential = self._credential if key is None else KeyCredential(key)
         request = Request(method, args, deadline_ms, credential, default_project=self._project)
         return dict((await self._requester.request(request)).unwrap())

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mesh import wall_clock
 from mesh.client_tls import client_context
 from mesh.http_connection import HttpTarget, parse_target
 from mesh.requester_http import HttpRequester
@@ -48,7 +48,7 @@ class Door:
         """
         presented = key or self.key
         credential = LocalUser() if presented is None else KeyCredential(presented)
-        deadline_ms = time.time_ns() // 1_000_000 + int(ASK_S * 1000)
+        deadline_ms = wall_clock.now_ms() + int(ASK_S * 1000)
         requester = HttpRequester(self.target, ca=self.ca)
         try:
             reply = await requester.request(Request(method, args or {}, deadline_ms, credential))

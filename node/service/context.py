@@ -87,7 +87,7 @@ class PeerContext:
     problems: Callable[[], list[str]] = list
     note_damage: Callable[[BadEvent | str | None], None] = lambda _bad: None
     stop: Callable[[], None] = lambda: None
-    started_us: int = 0
+    started_s: float = 0.0
     signal: CommitSignal | None = None
     renewals_checked_ms: dict[bytes, int] = field(default_factory=dict)
     readers: ReaderMemory = field(default_factory=ReaderMemory)

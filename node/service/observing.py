@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -74,7 +75,7 @@ class ObservingOperations:
             "write_concern": concern_of(context.write_concern, context.member_count()),
             **damage,
             "space": context.embedder.space,
-            "uptime_s": (context.now_us() - context.started_us) // 1_000_000,
+            "uptime_s": int(time.monotonic() - context.started_s),
             "disk_free_bytes": free_bytes(context.data_dir),
             "waiting_writes": context.writer.waiting(),
             **({"data_dir": context.data_dir} if p.local else {}),

@@ -21,6 +21,7 @@ from tests.chaos.cluster import Cluster
 from tests.chaos.history import History, read_history
 from tests.chaos.processes import ProcessCluster
 from tests.chaos.run import SCENARIOS, Scenario, play
+from tests.chaos.time_checks import TIME_CHECKS, time_figures
 from tests.chaos.totals import total
 from tests.support.places import short_directory
 
@@ -71,8 +72,10 @@ def one_run(on: str, scenario: Scenario, seed: int, seconds: float) -> dict[str,
 def judged(path: Path) -> dict[str, Any]:
     """Return what the checkers say of a history, and its figures."""
     records = read_history(path)
-    found = {name: [len(v), v[:SHOWN]] for name, v in violations(records).items()}
-    return {"history": str(path), "violations": found, **figures(records)}
+    more = {name: check(records) for name, check in TIME_CHECKS.items()}
+    said = violations(records) | {name: sentences for name, sentences in more.items() if sentences}
+    found = {name: [len(v), v[:SHOWN]] for name, v in said.items()}
+    return {"history": str(path), "violations": found, **figures(records), **time_figures(records)}
 
 
 def main(arguments: Sequence[str]) -> int:

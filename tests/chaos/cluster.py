@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 PEERS = ("peer-1", "peer-2", "peer-3")
 SERVERS = ("nats-1", "nats-2", "nats-3")
@@ -31,6 +31,9 @@ class Cluster(Protocol):
 
     def close(self) -> None:
         """Leave nothing behind, whatever state it is in."""
+
+    def offers(self, fault: str) -> bool:
+        """Return whether a fault can be done to it."""
 
     def url(self, peer: str) -> str:
         """Return the address of a peer; it stays the same over all its lives."""
@@ -88,3 +91,52 @@ class Cluster(Protocol):
 
     def join_anew(self, peer: str) -> None:
         """Start a peer whose directory is empty as a new member, as the runbook says; return once it serves."""
+
+
+@runtime_checkable
+class FineCluster(Cluster, Protocol):
+    """What can be done besides where peers are processes behind proxies.  `connect` undoes what is about links."""
+
+    def arm(self, peer: str, instant: str) -> None:
+        """Have a peer end itself with SIGKILL when it next comes to an instant of `aimed`."""
+
+    def disarm(self, peer: str) -> str:
+        """Return at which instant it did, empty for none; it does so no more."""
+
+    def runs(self, member: str) -> bool:
+        """Return whether its process is there."""
+
+    def set_clock(self, peer: str, off_ms: int) -> None:
+        """Let its wall clock be off from now on, over all its lives."""
+
+    def stall(self, peers: Sequence[str], direction: str) -> None:
+        """Let nothing through one way: `OUT` or `IN` of `tests.support.tcp_proxy`, as seen by the peers."""
+
+    def slow(self, peers: Sequence[str], bytes_per_s: int) -> None:
+        """Let what comes in to these peers trickle."""
+
+    def reset(self, peers: Sequence[str], *, refuse: bool) -> None:
+        """Reset their connections; refuse new ones if told so."""
+
+    def cut_route(self, one: str, other: str) -> None:
+        """Let nothing through between two servers; what they say to a third one passes."""
+
+    def join_route(self, one: str, other: str) -> None:
+        """Let it through again."""
+
+    def admit(self) -> str:
+        """Have a new peer join by an invitation; return its name once it is ready.
+
+        Raises:
+            AssertionError: it was not admitted; nothing of it runs.
+        """
+
+    def retire(self, peer: str) -> None:
+        """End a membership as an operator does, by command, at any peer that runs.
+
+        Raises:
+            AssertionError: no peer did it.
+        """
+
+    def dismiss(self, peer: str) -> None:
+        """End a peer that was admitted, for good."""

@@ -29,6 +29,7 @@ from testcontainers.core.network import Network
 from tests.chaos.cluster import PEERS, SERVERS
 from tests.chaos.damage import copy_to
 from tests.chaos.serving import for_each, serves
+from tests.chaos.time_faults import NEED_PROCESSES
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
 
@@ -123,6 +124,9 @@ class ContainerCluster:
         return f"{self._name}-{name}"
 
     # -- what it is
+
+    def offers(self, fault: str) -> bool:
+        return fault not in NEED_PROCESSES
 
     def url(self, peer: str) -> str:
         return f"http://{LOOPBACK}:{self._ports[peer]}"

@@ -14,6 +14,7 @@ from tests.chaos.cluster import PEERS, SERVERS, Cluster
 from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
 from tests.chaos.history import BEGIN, FAULT, HEAL, History
 from tests.chaos.strike import Fault, Strike
+from tests.chaos.time_faults import TIME_FAULTS
 
 
 def kill_peer(cluster: Cluster, rng: random.Random) -> Strike:
@@ -85,7 +86,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         flap,
         restart_in_turn,
     )
-} | {**DISK_FAULTS, **BESIDE_KILLS}
+} | {**TIME_FAULTS, **DISK_FAULTS, **BESIDE_KILLS}
 
 
 class Injector:
@@ -123,9 +124,8 @@ class Injector:
         finally:
             for name, strike in reversed(strikes):
                 told = strike.heal() or {}
-                self._history.note(
-                    HEAL, "injector", name, targets=list(strike.targets), events=events, **told
-                )
+                noted = {"targets": list(strike.targets), "events": events, **strike.noted, **told}
+                self._history.note(HEAL, "injector", name, **noted)
 
     def rest(self, seconds: float) -> None:
         """Leave the mesh alone for a while."""

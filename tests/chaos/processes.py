@@ -1,12 +1,14 @@
 """A `Cluster` of processes on loopback: `hyphae node` and nats-server, with a TCP proxy before each peer's NATS.
 
-Peer K speaks to server K only, through a proxy that can go silent: that is its partition.
+Peer K speaks to server K only, through a proxy that can go silent: that is its partition.  Servers reach one another
+through proxies too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -22,7 +24,11 @@ import psutil
 
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
+from tests.chaos.aimed import CONTROL_VARIABLE, Control
 from tests.chaos.cluster import PEERS, SERVERS
+from tests.chaos.hash_peer import MODEL_VARIABLE
+from tests.chaos.newcomers import Newcomers
+from tests.chaos.route_proxies import RouteProxies
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
@@ -38,8 +44,11 @@ CHUNK_BYTES = 1024 * 1024
 ROOM = {"to the last byte": 0, "to the watermark": 32 * 1024 * 1024}
 
 
+NEWCOMERS = 12  # how many peers may come and go in one run
+
+
 class HashPeer(RunningPeer):
-    """A peer that embeds by hashing words."""
+    """A peer that embeds by hashing words, unless told otherwise, and can be aimed at."""
 
     module = "tests.chaos.hash_peer"
 
@@ -58,13 +67,17 @@ class ProcessCluster:
         self._mounts: list[Path] = []
         self._copies: dict[str, RunningPeer] = {}
         self._operator = ""
-        self._plan = loopback_plan(root)
+        self._plan = loopback_plan(root, peers=len(PEERS) + NEWCOMERS)
         self._servers = {name: PreparedServer(self._plan, n) for n, name in enumerate(SERVERS, 1)}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        names = [f"peer-{n}" for n in range(1, self._plan.peers + 1)]
         self._proxies = {
-            name: TcpProxy(server.client_port) for name, server in zip(PEERS, self._plan.servers, strict=True)
+            name: TcpProxy(server.client_port)
+            for name, server in zip(names, itertools.cycle(self._plan.servers), strict=False)
         }
+        self._routes = RouteProxies(self._plan.servers)
+        self._newcomers = Newcomers(names[len(PEERS) :], self._peer, root)
         self._peers: dict[str, RunningPeer] = {}
         self._paused: set[str] = set()
 
@@ -83,13 +96,14 @@ class ProcessCluster:
                 break  # without the privilege every write is made to fail instead
             self._mounts.append(path)
         prepare(self._plan, FAR_MS)
-        for number in range(1, len(SERVERS) + 1):
-            self._keep_to_proxies(self._plan.config(number))
-        for_each(PreparedServer.start, self._servers.values())
         self._thread.start()
+        for proxy in (*self._proxies.values(), *self._routes):
+            self._run(proxy.start())
+        for number in range(1, len(SERVERS) + 1):
+            self._routes.keep_to(number, self._plan.config(number))
+        for_each(PreparedServer.start, self._servers.values())
         for number, name in enumerate(PEERS, 1):
-            self._run(self._proxies[name].start())
-            self._peers[name] = self._peer(name, number)
+            self._peers[name] = self._peer(name, self._plan.peer(number).secrets / "invitation")
         for_each(RunningPeer.start, self._peers.values())
         for_each(self._until_it_serves, PEERS)
 
@@ -102,39 +116,40 @@ class ProcessCluster:
         self.resume([*PEERS, *SERVERS])
         for peer in (*self._peers.values(), *self._copies.values()):
             peer.kill()
+        self._newcomers.close()
         for server in self._servers.values():
             server.kill()
         if self._thread.is_alive():
-            for proxy in self._proxies.values():
+            for proxy in (*self._proxies.values(), *self._routes):
                 self._run(proxy.close())
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
         for path in self._mounts:
             unmounted(path)
 
-    def _peer(self, name: str, number: int) -> RunningPeer:
+    def _peer(self, name: str, invitation: Path) -> RunningPeer:
         """Return a peer that reaches NATS through its proxy."""
-        secrets = self._plan.peer(number).secrets
+        secrets = self._plan.root / name / "secrets"
         login = parse_nats_url((secrets / "nats-url").read_text().strip())
         file = self._root / f"{name}.url"
         proxy = self._proxies[name].port
         file.write_text(format_nats_url(LOOPBACK, proxy, login.user or "", login.password or "") + "\n")
-        kind = RunningPeer if self._model else HashPeer
-        join = f"@{secrets / 'invitation'}"
-        options = ("--nats-url", f"@{file}", "--join", join, "--http-port", str(free_port()))
-        return kind(self._root, *options, environment={"PYTHONPATH": str(ROOT)}, name=name)
+        environment = {"PYTHONPATH": str(ROOT), CONTROL_VARIABLE: str(self._control_of(name))}
+        if self._model:
+            environment[MODEL_VARIABLE] = "1"
+        options = ("--nats-url", f"@{file}", "--join", f"@{invitation}", "--http-port", str(free_port()))
+        return HashPeer(self._root, *options, environment=environment, name=name)
 
-    @staticmethod
-    def _keep_to_proxies(config: Path) -> None:
-        """Have a server tell nobody of the others, or peers would go around their proxies."""
-        settings = json.loads(config.read_text())
-        settings["cluster"]["no_advertise"] = True
-        config.write_text(json.dumps(settings))
+    def _control_of(self, peer: str) -> Path:
+        return self._root / f"{peer}.control"
 
     # -- what it is
 
+    def offers(self, fault: str) -> bool:
+        return True
+
     def url(self, peer: str) -> str:
-        options = self._peers[peer].options
+        options = (self._peers | self._newcomers.members)[peer].options
         return f"http://{LOOPBACK}:{options[options.index('--http-port') + 1]}"
 
     def operator_key(self) -> str:
@@ -148,15 +163,14 @@ class ProcessCluster:
         return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold["state_hash"]}
 
     def _command(self, *arguments: str) -> Any:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.chaos.hash_peer", *arguments],
-            capture_output=True,
-            check=False,
-            timeout=300,
-            cwd=ROOT,
-        )
+        done = self._ended(*arguments)
         assert done.stdout, done.stderr.decode()[-2000:]
         return json.loads(done.stdout)
+
+    @staticmethod
+    def _ended(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "tests.chaos.hash_peer", *arguments]
+        return subprocess.run(command, capture_output=True, check=False, timeout=300, cwd=ROOT)
 
     # -- harm
 
@@ -165,7 +179,7 @@ class ProcessCluster:
 
     def revive(self, members: Sequence[str]) -> None:
         self.resume(members)
-        for_each(self._start, [name for name in members if not self._runs(name)])
+        for_each(self._start, [name for name in members if not self.runs(name)])
 
     def end(self, member: str) -> None:
         found = self._member(member)
@@ -173,13 +187,13 @@ class ProcessCluster:
 
     def pause(self, members: Sequence[str]) -> None:
         for name in members:
-            if self._runs(name):
+            if self.runs(name):
                 self._member(name).send_signal(signal.SIGSTOP)
                 self._paused.add(name)
 
     def resume(self, members: Sequence[str]) -> None:
         for name in set(members) & self._paused:
-            if self._runs(name):
+            if self.runs(name):
                 self._member(name).send_signal(signal.SIGCONT)
             self._paused.discard(name)
 
@@ -218,7 +232,7 @@ class ProcessCluster:
         self._limit(peer, resource.RLIM_INFINITY)
 
     def _limit(self, peer: str, size: int) -> None:
-        if self._runs(peer):
+        if self.runs(peer):
             pid = self._peers[peer].pid
             psutil.Process(pid).rlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
@@ -237,11 +251,57 @@ class ProcessCluster:
     def join_anew(self, peer: str) -> None:
         prepare(self._plan, FAR_MS)
         for number, server in enumerate(SERVERS, 1):
-            self._keep_to_proxies(self._plan.config(number))
-            if self._runs(server):
+            self._routes.keep_to(number, self._plan.config(number))
+            if self.runs(server):
                 self._member(server).send_signal(signal.SIGHUP)
         self._start(peer)
         self._until_it_serves(peer)
+
+    # -- finer harm
+
+    def arm(self, peer: str, instant: str) -> None:
+        Control(self._control_of(peer)).arm(instant)
+
+    def disarm(self, peer: str) -> str:
+        return Control(self._control_of(peer)).disarm()
+
+    def set_clock(self, peer: str, off_ms: int) -> None:
+        Control(self._control_of(peer)).set_clock(off_ms)
+
+    def stall(self, peers: Sequence[str], direction: str) -> None:
+        for name in peers:
+            self._loop.call_soon_threadsafe(self._proxies[name].stall, direction)
+
+    def slow(self, peers: Sequence[str], bytes_per_s: int) -> None:
+        for name in peers:
+            self._loop.call_soon_threadsafe(self._proxies[name].slow, bytes_per_s)
+
+    def reset(self, peers: Sequence[str], *, refuse: bool) -> None:
+        for name in peers:
+            proxy = self._proxies[name]
+            self._loop.call_soon_threadsafe(proxy.refuse if refuse else proxy.cut)
+
+    def cut_route(self, one: str, other: str) -> None:
+        self._loop.call_soon_threadsafe(self._routes.between(one, other).stall)
+
+    def join_route(self, one: str, other: str) -> None:
+        route = self._routes.between(one, other)
+        self._loop.call_soon_threadsafe(route.cut)
+        self._loop.call_soon_threadsafe(route.resume)
+
+    def admit(self) -> str:
+        return self._newcomers.admit([self.url(p) for p in PEERS if self.runs(p)], self.operator_key())
+
+    def retire(self, peer: str) -> None:
+        for by in filter(self.runs, PEERS):
+            command = ("peer", "retire", peer, "--why", "it leaves", "--json")
+            done = self._ended(*command, "--data-dir", str(self._peers[by].directory))
+            if done.returncode == 0:
+                return
+        raise AssertionError(f"nobody retired {peer}")
+
+    def dismiss(self, peer: str) -> None:
+        self._newcomers.dismiss(peer)
 
     def _member(self, name: str) -> RunningPeer | PreparedServer:
         return self._peers[name] if name in self._peers else self._servers[name]
@@ -255,7 +315,7 @@ class ProcessCluster:
     def _until_it_serves(self, name: str) -> None:
         eventually(lambda: serves(self.url(name)), f"{name} serves", START_S)
 
-    def _runs(self, name: str) -> bool:
+    def runs(self, name: str) -> bool:
         process = self._member(name).process
         return process is not None and process.poll() is None
 

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tests.chaos.caller import CALL_S
@@ -18,12 +18,22 @@ from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
 from tests.chaos.faults import FAULTS, Injector
 from tests.chaos.history import HEAL, NOTE, OK, UNKNOWN, History
 from tests.chaos.serving import for_each
+from tests.chaos.time_faults import (
+    AIMED_KILLS,
+    BACKLOGS,
+    CLOCKS,
+    LINKS,
+    MEMBERS,
+    NEED_PROCESSES,
+    TIME_FAULTS,
+)
 from tests.chaos.workload import PROFILES, Agent, make_agents
 from tests.support.http_agent import HttpAgent
 
 SETTLE_S: Final = 60.0
 PROBE_S: Final = 1.0
 BETWEEN_S: Final = 2.0  # faults of a scenario, at most
+ALONE: Final = frozenset({"restart_in_turn", *BACKLOGS})  # what restarts everybody makes no pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class Scenario:
     """Which faults a run draws from.
 
     Args:
-        faults: the first round plays each of them once.
+        faults: the first round plays each of them once; those that a cluster does not offer are left out.
         pairs: two at a time.
         then: what is drawn from after the first round; nothing for the same.
         small_disks: peers have file systems of their own that can be filled, where that is possible.
@@ -55,9 +65,16 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("pauses", ("pause_peer", "pause_server")),
         Scenario("partitions", ("cut_off_one", "cut_off_each", "flap")),
         Scenario("restarts", ("restart_in_turn",)),
+        Scenario("instants", tuple(AIMED_KILLS)),
+        Scenario("clocks", (*CLOCKS, "kill_peer")),
+        Scenario("links", tuple(LINKS)),
+        Scenario("members", (*MEMBERS, "kill_peer", "cut_off_one", "pause_server")),
+        Scenario("behind", tuple(BACKLOGS)),
+        Scenario("far_behind", ("behind_one",)),
         Scenario("mixed", OFTEN),
-        Scenario("pairs", tuple(f for f in OFTEN if f != "restart_in_turn"), pairs=True),
-        Scenario("model", OFTEN, model=True),
+        Scenario("processes", tuple(sorted(NEED_PROCESSES))),
+        Scenario("pairs", tuple(f for f in OFTEN if f not in ALONE), pairs=True),
+        Scenario("model", tuple(f for f in OFTEN if f not in TIME_FAULTS), model=True),
         Scenario("disks", tuple(DISK_FAULTS), then=tuple(BESIDE_KILLS), small_disks=True),
     )
 }
@@ -92,7 +109,8 @@ def play(
             rng,
             lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls.values()),
         )
-        _inject(injector, scenario, rng, seconds, say)
+        offered = tuple(filter(cluster.offers, scenario.faults))
+        _inject(injector, replace(scenario, faults=offered), rng, seconds, say)
     finally:
         stop.set()
         for thread in threads:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from mesh import wall_clock
 from node import database
 from node.log_verification import verify_newest
 from proto.limits import REMOTE_CLOCK_LEAD_MS
+from tests.support.open_service import open_peer
 from tests.support.replicas import START_MS, Peer
 
 HOUR_MS = 3_600_000
@@ -90,3 +93,14 @@ def test_a_beacon_placed_by_a_peer_with_a_fast_clock_hides_nothing_that_comes_af
     fast.pull(slow)
     for peer in (fast, slow):
         assert set(peer.entries()) == {"created a"}
+
+
+def test_a_clock_set_back_shows_in_no_uptime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        now_ns = wall_clock.now_us() * 1_000
+        async with open_peer(tmp_path) as peer:
+            monkeypatch.setattr(wall_clock, "time_ns", lambda: now_ns - HOUR_MS * 1_000_000)
+            status = await peer.call("status", {})
+            assert 0 <= status["uptime_s"] < HOUR_MS // 1_000
+
+    asyncio.run(scene())

@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from mesh.key_signer import KeySigner
 from mesh.loopback import LoopbackTransport
 from mesh.peer_directory import PeerDirectory
+from mesh.requester_nats import steady_ms
 from mesh.rpc_server import RequestHandler
 from proto.errors import (
     Invalid,
@@ -103,6 +104,22 @@ def test_each_call_has_a_nonce_of_its_own() -> None:
     over_loopback(scene)
 
 
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_clock_that_jumps_makes_no_peer_unknown(jump_ms: int) -> None:
+    async def scene(peers: Peers) -> None:
+        off_ms = 0
+        await peers.add(PEER_A)
+        requester = peers.requester(now_ms=lambda: now_ms() + off_ms)
+        await ask_heard(peers, requester, make_request(), PEER_A)
+        off_ms = jump_ms
+        requester._peers.suspect(MESH, PEER_A, steady_ms())
+        assert requester._peers.candidates(MESH, b"", steady_ms()) == [PEER_A]
+        assert await requester._find(0.0) == (MESH, [PEER_A])
+        await requester.close()
+
+    over_loopback(scene)
+
+
 def test_one_asker_keeps_to_one_peer_and_different_askers_spread() -> None:
     async def scene(peers: Peers) -> None:
         await peers.add(PEER_A)
@@ -110,7 +127,7 @@ def test_one_asker_keeps_to_one_peer_and_different_askers_spread() -> None:
         requester = peers.requester()
         await ask_heard(peers, requester, make_request(), PEER_A, PEER_B)
         await peers.digests(PEER_A, PEER_B)
-        await until(lambda: len(requester._peers.candidates(MESH, b"", now_ms())) == 2, "both are heard")
+        await until(lambda: len(requester._peers.candidates(MESH, b"", steady_ms())) == 2, "both are heard")
         peers.asked.clear()
         for _ in range(10):
             await ask_heard(peers, requester, make_request(), PEER_A, PEER_B)
@@ -147,8 +164,8 @@ def test_a_peer_that_nobody_serves_any_more_is_passed_over_for_any_call() -> Non
         requester = peers.requester()
         await ask_heard(peers, requester, make_request(), PEER_A, PEER_B)
         await peers.digests(PEER_A, PEER_B)
-        await until(lambda: len(requester._peers.candidates(MESH, b"", now_ms())) == 2, "both are heard")
-        first = requester._peers.candidates(MESH, b"abcdefgh", now_ms())[0]
+        await until(lambda: len(requester._peers.candidates(MESH, b"", steady_ms())) == 2, "both are heard")
+        first = requester._peers.candidates(MESH, b"abcdefgh", steady_ms())[0]
         await peers.servers[first].stop()
         peers.asked.clear()
         reply = await ask_heard(peers, requester, make_request("drain_inbox"), PEER_A, PEER_B)
@@ -176,11 +193,11 @@ def test_a_busy_peer_is_passed_over_and_if_all_are_busy_the_caller_learns_when_t
         requester = peers.requester()
         await ask_heard(peers, requester, make_request(), PEER_A, PEER_B)
         await peers.digests(PEER_A, PEER_B)
-        await until(lambda: len(requester._peers.candidates(MESH, b"", now_ms())) == 2, "both are heard")
+        await until(lambda: len(requester._peers.candidates(MESH, b"", steady_ms())) == 2, "both are heard")
         all_busy = (await ask_heard(peers, requester, make_request("store"), PEER_A, PEER_B)).error
         assert isinstance(all_busy, Overloaded)
         assert all_busy.retry_after_ms == 300
-        second = requester._peers.candidates(MESH, b"abcdefgh", now_ms())[1]
+        second = requester._peers.candidates(MESH, b"abcdefgh", steady_ms())[1]
         busy.discard(second)
         reply = await ask_heard(peers, requester, make_request("store"), PEER_A, PEER_B)
         assert reply.unwrap() == {"peer": second}
@@ -222,7 +239,7 @@ def test_a_hung_peer_is_left_for_another_only_by_calls_that_can_stand_it(
         reply = await ask_heard(peers, requester, now, PEER_A, PEER_B)
         if repeated:
             assert reply.unwrap()["peer"] not in hung
-            assert requester._peers.candidates(MESH, b"abcdefgh", now_ms())[-1] == hung[0]
+            assert requester._peers.candidates(MESH, b"abcdefgh", steady_ms())[-1] == hung[0]
         else:
             assert isinstance(reply.error, Uncertain)
         await requester.close()
@@ -302,7 +319,7 @@ def test_two_meshes_on_one_server_are_an_error_unless_one_is_named() -> None:
         assert (await ask_heard(peers, unsure, make_request(), PEER_A)).error is None
         assert (await ask_heard(peers, sure, make_request(), PEER_A)).error is None
         await peers.digests(PEER_B, mesh=MeshId(b"o" * 16))
-        await until(lambda: len(unsure._peers.meshes(now_ms())) == 2, "both are heard")
+        await until(lambda: len(unsure._peers.meshes(steady_ms())) == 2, "both are heard")
         error = (await ask_heard(peers, unsure, make_request(), PEER_A)).error
         assert isinstance(error, Invalid)
         assert "2 meshes" in error.message

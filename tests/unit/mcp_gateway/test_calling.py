@@ -193,6 +193,17 @@ def test_a_door_that_hangs_is_given_up(method: str, definite: bool) -> None:
     assert (error.code, error.definite) == ("unavailable", definite)
 
 
+def test_a_clock_set_back_within_a_call_does_not_make_it_wait_for_longer() -> None:
+    readings = iter([10_000_000, 6_400_000])
+
+    async def hangs(_method: str, _args: Mapping[str, Any], _deadline_ms: int) -> Reply:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    calls = Calls(10, lambda: next(readings))
+    assert error_of(asyncio.run(calls.call(TOOLS["recall"], {}, hangs))).code == "unavailable"
+
+
 def test_a_defect_is_described_by_type_and_place_only() -> None:
     try:
         int("a secret")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcp_gateway.calling import wall_ms
 from mcp_gateway.peer_door import PeerDoor
 from mcp_gateway.written_pages import WrittenPages
+from mesh import wall_clock
 from mesh.ports import Requester
 from proto.errors import Unauthenticated, Unavailable
 from proto.messages import OWN_STORES, KeyCredential
@@ -39,7 +39,7 @@ class Site:
         return self.peer
 
     async def ask(self, method: str = "list_beacons", within_ms: int = 5_000, **args: Any) -> Any:
-        return await self.door(method, args, wall_ms() + within_ms)
+        return await self.door(method, args, wall_clock.now_ms() + within_ms)
 
 
 def test_a_request_carries_key_mark_and_project() -> None:
