@@ -225,7 +225,7 @@ class Agent:
 
     def _change_session(self) -> None:
         """Close one of the sessions, having read it to the end or not, and open another."""
-        if self.profile.sessions and self.rng.random() < 0.3:
+        if self._places and self.profile.sessions and self.rng.random() < 0.3:
             place = self.rng.choice(self._places)
             noted = {"reader": place.reader}
             closed = self.caller.call(
