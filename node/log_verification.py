@@ -97,12 +97,13 @@ def structure_flaw(db: apsw.Connection) -> str | None:
     """Return what SQLite finds wrong with the pages of the database itself, or None.
 
     A write-ahead log that was damaged after a part of it had been copied leaves old pages beside new ones: every
-    event may be as written, and two trees share a page.  Reads the whole file, on a connection of its own: one that
-    has searched before judges the full-text index by what it remembers of it, and finds damage where there is none.
+    event may be as written while two trees share a page or an index lacks rows.  Reads the whole file, on a connection
+    of its own: one that has searched before judges the full-text index by what it remembers of it, and finds damage
+    where there is none.
     """
     try:
         with contextlib.closing(open_reader(db.filename)) as fresh:
-            found = fresh.execute("PRAGMA quick_check(1)").fetchone()
+            found = fresh.execute("PRAGMA integrity_check(1)").fetchone()
     except (apsw.CorruptError, apsw.NotADBError) as error:
         return str(error)
     text = "it says nothing" if found is None else str(found[0])

@@ -174,22 +174,28 @@ def _look_at_the_end(
     for_each(Agent.drain_to_the_end, agents)
     say("settled; looking what each peer holds")
     for peer in PEERS:
-        held = _held_of(own, urls[peer], operator)
+        held = _held_of(own, peer, urls[peer], operator, history)
         for seen in for_each(lambda agent: agent.look(peer), agents):  # noqa: B023 - used before it changes
             held.update(seen)
         history.note(NOTE, "observer", "holds", peer, keys=held)
     _settle(urls, operator)
 
 
-def _held_of(nodes: Mapping[str, str], url: str, operator: str) -> dict[str, str]:
-    """Return which of the observer's own memories a peer holds."""
-    caller = HttpAgent(url, operator)
+def _held_of(
+    nodes: Mapping[str, str], peer: str, url: str, operator: str, history: History
+) -> dict[str, str]:
+    """Return which of the observer's own memories a peer holds; note why it does not show another one."""
+    caller, held = HttpAgent(url, operator), {}
     try:
-        return {
-            n: key for n, key in nodes.items() if caller.ask("get_node", {"node_id": n}).result is not None
-        }
+        for node, key in nodes.items():
+            answer = caller.ask("get_node", {"node_id": node})
+            if answer.result is not None:
+                held[node] = key
+            else:
+                history.note(NOTE, "observer", "lacks", peer, node=node, code=answer.code, text=answer.text)
     finally:
         caller.close()
+    return held
 
 
 def _takes_a_store(peer: str, url: str, operator: str, history: History) -> tuple[str, str] | None:

@@ -72,7 +72,7 @@ class Place:
     reader: str
     session: str | None = None
     cursor: str | None = None
-    unknown: int = 0  # times in a row that a peer did not know the session
+    unknown_at: set[str] = field(default_factory=set)  # peers that did not know the session when last asked
 
 
 @dataclass(slots=True)
@@ -139,9 +139,11 @@ class Agent:
 
     def drain_to_the_end(self) -> None:
         """Read until nothing remains, at one peer, and note it."""
-        for place in list(self._places):
-            self._until(lambda p=place: self._page(p) == 0 or p not in self._places)  # type: ignore[misc]
-            if place not in self._places:
+        for place in self._places:
+            place.unknown_at.clear()
+            self._until(lambda p=place: self._page(p) == 0 or p.unknown_at.issuperset(self.peers))  # type: ignore[misc]
+            if place.unknown_at:
+                self.history.note(NOTE, self.profile.name, "gone", reader=place.reader)
                 continue
             self._page(place)  # commits the last page
             self.history.note(NOTE, self.profile.name, "drained", self.peer, reader=place.reader)
@@ -225,7 +227,7 @@ class Agent:
 
     def _change_session(self) -> None:
         """Close one of the sessions, having read it to the end or not, and open another."""
-        if self.profile.sessions and self.rng.random() < 0.3:
+        if self._places and self.profile.sessions and self.rng.random() < 0.3:
             place = self.rng.choice(self._places)
             noted = {"reader": place.reader}
             closed = self.caller.call(
@@ -260,13 +262,12 @@ class Agent:
             arguments["ack"] = noted["ack"] = place.cursor
         page = self.caller.call(self.peer, "drain", "drain_inbox", arguments, noted, _told_of_page)
         if page is None:
-            place.unknown = place.unknown + 1 if self.caller.code == "not_found" else 0
-            if place.session is not None and place.unknown >= 2 * len(self.peers):  # twice at each
-                self._places.remove(place)
-                self.history.note(NOTE, self.profile.name, "gone", reader=place.reader)
+            if self.caller.code == "not_found":
+                place.unknown_at.add(self.peer)
             self._move()
             return None
-        place.cursor, place.unknown = page["cursor"], 0
+        place.cursor = page["cursor"]
+        place.unknown_at.clear()
         return int(page["remaining"])
 
 
