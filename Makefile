@@ -104,8 +104,8 @@ chaos: setup ## break a real mesh in many ways and check every promise; ON=proce
 chaos-long: setup ## pairs of faults for MINUTES=60, with ever further seeds; ON=processes
 	$(BIN)/python -m tests.chaos pairs mixed --on $(or $(ON),processes) --seconds 60 --minutes $(or $(MINUTES),60)
 
-chaos-smoke: setup ## each fault that containers offer once on a mesh of them, at most 10 minutes; needs a Docker engine and `make image`
-	timeout 600 $(BIN)/python -m tests.chaos mixed --on containers --seconds 0 $(if $(SEED),--seed $(SEED))
+chaos-smoke: setup ## each fault that containers offer once on a mesh of them, at most 12 minutes; needs a Docker engine and `make image`
+	timeout 720 $(BIN)/python -m tests.chaos mixed --on containers --seconds 0 $(if $(SEED),--seed $(SEED))
 
 clean: down ## remove the environment and everything generated; data in .hyphae-cluster stays
 	rm -rf $(CLIENTS)/node_modules $(CLIENTS)/.venv-*
