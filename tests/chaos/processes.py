@@ -170,7 +170,7 @@ class ProcessCluster:
     @staticmethod
     def _ended(*arguments: str) -> subprocess.CompletedProcess[bytes]:
         command = [sys.executable, "-m", "tests.chaos.hash_peer", *arguments]
-        return subprocess.run(command, capture_output=True, check=False, timeout=300, cwd=ROOT)
+        return subprocess.run(command, capture_output=True, check=False, timeout=900, cwd=ROOT)
 
     # -- harm
 
