@@ -98,7 +98,7 @@ class Pulls:
         }
         self._set_wants(contact.sender, wants)
         if not wants:
-            self._contacts.note_covered(contact.sender)
+            self._contacts.note_covered(contact.sender, hopeless)
 
     def want(self, sender: Sender, peer: PeerId, now: int) -> None:
         """Want one peer's streams at once: something of it was seen to be missing."""
@@ -114,7 +114,7 @@ class Pulls:
                     del wants[peer]
             if not wants:
                 del self._wants[sender]
-                self._contacts.note_covered(sender)
+                self._contacts.note_covered(sender, self._hopeless.get(sender, {}))
 
     def forget(self, senders: Iterable[Sender]) -> None:
         """Forget processes that are gone or no members; their pulls run into their time-out."""
@@ -180,7 +180,7 @@ class Pulls:
             else:
                 self._heads.cover(peer, state)
         self.moved(flight.peers)
-        self._contacts.note_covered(flight.sender)
+        self._contacts.note_covered(flight.sender, self._hopeless.get(flight.sender, {}))
         return []
 
     def refused(self, flight: Flight, now: int) -> None:

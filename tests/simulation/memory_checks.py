@@ -148,8 +148,8 @@ class MemoryChecks(Checks):
                 facts.history.counts["repeats after a roll-back"] += 1
             elif twins.intersection(listed_at):
                 facts.history.counts["repeats beside a clone"] += 1
-            elif repeat.once_at_end:
-                facts.history.counts["repeats unmarked"] += 1  # the simple mark: rare, counted over all seeds
+            elif not repeat.named:  # HTTP without `ack`: rare, counted over all seeds
+                facts.history.counts["repeats unmarked"] += 1
             else:
                 self.find(f"G6: {repeat.seen.agent.name} ({repeat.seen.mode}) got a diff again, unmarked")
 
