@@ -124,9 +124,13 @@ class Pulls:
             self._back_off.pop(sender, None)
 
     def clear(self) -> None:
-        """Give up everything: the connection is gone, and digests will tell again."""
+        """Give up everything: the connection is gone, and digests will tell again.
+
+        Pages that have landed and wait for the log still count, or a connection that comes and goes while the
+        disk hangs would let them pile up.
+        """
         self._wants.clear()
-        self._flights.clear()
+        self._flights = {id_: flight for id_, flight in self._flights.items() if flight.deadline is None}
         self._back_off.clear()
 
     # -- pulls

@@ -15,7 +15,8 @@ from node.replica import Draft
 from proto.ids import PageId, PeerId, SessionId
 from proto.payloads import SessionClosed
 from proto.streams import coverage
-from tests.support.replicas import TENANT, Peer, agent, cell_of, peer
+from tests.support.replicas import TENANT, Peer, agent, cell_of
+from tests.support.sealed import peer
 
 ONE, TWO = SessionId(b"1" * 16), SessionId(b"2" * 16)
 GATEWAY, ANOTHER = b"gateway1", b"gateway2"
