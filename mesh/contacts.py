@@ -54,6 +54,8 @@ class Contacts:
         self._announced: OrderedDict[int, int] = OrderedDict()
         self._caught_up: dict[PeerId, int] = {}
         self._drained: dict[PeerId, int] = {}
+        self._retired: frozenset[PeerId] = frozenset()
+        self._retired_at = -1  # when they were last seen to have changed
 
     def __iter__(self) -> Iterator[Contact]:
         return iter(tuple(self._contacts.values()))
@@ -104,13 +106,20 @@ class Contacts:
         """Return the latest moment known such that all that this peer held then is held here now."""
         return self._caught_up.get(peer)
 
-    def behind_since(self, peers: Iterable[PeerId], since: int, now: int) -> dict[PeerId, bool]:
+    def behind_since(
+        self, peers: Iterable[PeerId], retired: frozenset[PeerId], since: int, now: int
+    ) -> dict[PeerId, bool]:
         """Return those of the peers that may have held something at a moment that could be had and is not here.
 
-        The value tells whether a process of that peer is heard; one that is silent may stay in doubt for ever.
+        What a retired peer held and what counts of it was held by whoever retired it: so the others must be caught
+        up with since that was known.  The value tells whether a process of the peer is heard; one that is silent
+        may stay in doubt for ever.
         """
+        if retired != self._retired:
+            self._retired, self._retired_at = retired, now
+        since = max(since, self._retired_at)
         heard = {sender.peer for sender in self._contacts if not self.is_silent(sender, now)}
-        return {peer: peer in heard for peer in peers if self._drained.get(peer, since - 1) < since}
+        return {peer: peer in heard for peer in peers if self._drained.get(peer, -1) <= since}
 
     def echoes(self) -> dict[Sender, int]:
         """Return the number of the newest digest by process, for our own digest."""

@@ -271,7 +271,8 @@ class Engine:
         """Return the other members that may have held something at `since` that could be had and is not here, and
         whether they are heard.
         """
-        return self._contacts.behind_since(sorted(self._members - {self.me.peer}), since, now)
+        others = sorted(self._members - {self.me.peer})
+        return self._contacts.behind_since(others, self._heard - self._members, since, now)
 
     def is_member(self, peer: PeerId) -> bool:
         """Tell whether a peer is a member and has not retired."""

@@ -213,6 +213,12 @@ def _never_marked(*_args: object) -> bool:
     return False
 
 
+def _settled_at_its_end(plan: DrainPlan, listed: Sequence[Any]) -> None:
+    """A reader that was once listed to its end has nothing in doubt here, whatever it was listed elsewhere."""
+    if not plan.behind or plan.reaches_end(listed):
+        plan.standing.since = None
+
+
 def _new_for_any_gateway(_memory: ReaderMemory, reader: Reader) -> bool:
     """A session whose gateway says that it wrote no page was never given one, whichever gateway it is."""
     return reader.session is not None and reader.mark != b""
@@ -294,6 +300,7 @@ BUGS: dict[str, Bug] = {
     "highest seen per agent": Bug(patches=[(inbox_query, "_conditions", _conditions_by_highest_seen)]),
     "commit on send": Bug(patches=[(memory_process, "listing", _listing_committed)]),
     "pages are never marked": Bug(patches=[(DrainPlan, "may_repeat", _never_marked)]),
+    "the end of a reader ends its marks": Bug(patches=[(DrainPlan, "settle", _settled_at_its_end)]),
     "a session is new to a new gateway": Bug(
         patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)],
         mix={"sessions": 25, "stores": 150, "beacons": 30, "gateway_restarts": 0.7, "reply_loss": 0.02},

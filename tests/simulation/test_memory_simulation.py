@@ -36,6 +36,7 @@ BREAKS = {
     "highest seen per agent": "G5",
     "commit on send": "G5",
     "pages are never marked": "G6",
+    "the end of a reader ends its marks": "G6",
     "a session is new to a new gateway": "G6",
     "late events are folded": "G4",
     "what was folded before a retirement stays": "G3",
