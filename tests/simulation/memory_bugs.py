@@ -14,6 +14,7 @@ from unittest import mock
 
 import apsw
 
+from mesh.engine_config import EngineConfig
 from mesh.ports import Applied, Segment
 from node import draining, inbox_projection, inbox_query, matching
 from node.beacons_projection import BeaconsProjection
@@ -300,7 +301,11 @@ BUGS: dict[str, Bug] = {
     "highest seen per agent": Bug(patches=[(inbox_query, "_conditions", _conditions_by_highest_seen)]),
     "commit on send": Bug(patches=[(memory_process, "listing", _listing_committed)]),
     "pages are never marked": Bug(patches=[(DrainPlan, "may_repeat", _never_marked)]),
-    "the end of a reader ends its marks": Bug(patches=[(DrainPlan, "settle", _settled_at_its_end)]),
+    "the end of a reader ends its marks": Bug(
+        patches=[(DrainPlan, "settle", _settled_at_its_end)],
+        mix={"config": EngineConfig(page_bytes=500), "loss": 0.6, "stores": 120, "beacons": 25, "sticky": 0.3}
+        | {"reply_loss": 0.0, "gateway_restarts": 0.0},
+    ),
     "a session is new to a new gateway": Bug(
         patches=[(ReaderMemory, "has_listed_nothing", _new_for_any_gateway)],
         mix={"sessions": 25, "stores": 150, "beacons": 30, "gateway_restarts": 0.7, "reply_loss": 0.02},

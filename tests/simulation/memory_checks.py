@@ -149,7 +149,9 @@ class MemoryChecks(Checks):
             elif twins.intersection(listed_at):
                 facts.history.counts["repeats beside a clone"] += 1
             elif facts.retired.intersection(listed_at):
-                facts.history.counts["repeats of a retired peer's pages"] += 1  # kept aside, perhaps let in later
+                facts.history.counts["repeats of a retired peer's pages"] += (
+                    1  # kept aside, perhaps let in later
+                )
             elif not repeat.named:  # HTTP without `ack`: rare, counted over all seeds
                 facts.history.counts["repeats unmarked"] += 1
             else:
