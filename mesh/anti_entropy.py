@@ -98,7 +98,7 @@ class Pulls:
         }
         self._set_wants(contact.sender, wants)
         if not wants:
-            self._contacts.note_covered(contact.sender)
+            self._contacts.note_covered(contact.sender, hopeless)
 
     def want(self, sender: Sender, peer: PeerId, now: int) -> None:
         """Want one peer's streams at once: something of it was seen to be missing."""
@@ -114,7 +114,7 @@ class Pulls:
                     del wants[peer]
             if not wants:
                 del self._wants[sender]
-                self._contacts.note_covered(sender)
+                self._contacts.note_covered(sender, self._hopeless.get(sender, {}))
 
     def forget(self, senders: Iterable[Sender]) -> None:
         """Forget processes that are gone or no members; their pulls run into their time-out."""
@@ -124,9 +124,13 @@ class Pulls:
             self._back_off.pop(sender, None)
 
     def clear(self) -> None:
-        """Give up everything: the connection is gone, and digests will tell again."""
+        """Give up everything: the connection is gone, and digests will tell again.
+
+        Pages that have landed and wait for the log still count, or a connection that comes and goes while the
+        disk hangs would let them pile up.
+        """
         self._wants.clear()
-        self._flights.clear()
+        self._flights = {id_: flight for id_, flight in self._flights.items() if flight.deadline is None}
         self._back_off.clear()
 
     # -- pulls
@@ -180,7 +184,7 @@ class Pulls:
             else:
                 self._heads.cover(peer, state)
         self.moved(flight.peers)
-        self._contacts.note_covered(flight.sender)
+        self._contacts.note_covered(flight.sender, self._hopeless.get(flight.sender, {}))
         return []
 
     def refused(self, flight: Flight, now: int) -> None:

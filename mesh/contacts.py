@@ -8,7 +8,7 @@ routing; it never changes membership.  Pure; `now` is milliseconds of our own mo
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mesh.digests import Digest, Sender
@@ -53,6 +53,9 @@ class Contacts:
         self._contacts: dict[Sender, Contact] = {}
         self._announced: OrderedDict[int, int] = OrderedDict()
         self._caught_up: dict[PeerId, int] = {}
+        self._drained: dict[PeerId, int] = {}
+        self._retired: frozenset[PeerId] = frozenset()
+        self._retired_at = -1  # when they were last seen to have changed
 
     def __iter__(self) -> Iterator[Contact]:
         return iter(tuple(self._contacts.values()))
@@ -82,19 +85,41 @@ class Contacts:
             self._bound(digest.sender.peer)
         return contact, known is None
 
-    def note_covered(self, sender: Sender) -> None:
-        """Record that we caught up, if we hold all that the newest digest of this process stands for."""
+    def note_covered(self, sender: Sender, hopeless: Mapping[PeerId, bytes]) -> None:
+        """Record that we caught up, if we hold all that the newest digest of this process stands for.
+
+        Args:
+            hopeless: states that a fork keeps us from reaching: what can be had of them is here.
+        """
         contact = self._contacts.get(sender)
         if contact is None or contact.sent_after is None:
             return
         if contact.sent_after <= self._caught_up.get(sender.peer, -1):
             return
-        if all(self._heads.knows(peer, state) for peer, state in contact.digest.states.items()):
+        unknown = {p: s for p, s in contact.digest.states.items() if not self._heads.knows(p, s)}
+        if all(hopeless.get(peer) == state for peer, state in unknown.items()):
+            self._drained[sender.peer] = max(contact.sent_after, self._drained.get(sender.peer, -1))
+        if not unknown:
             self._caught_up[sender.peer] = contact.sent_after
 
     def caught_up(self, peer: PeerId) -> int | None:
         """Return the latest moment known such that all that this peer held then is held here now."""
         return self._caught_up.get(peer)
+
+    def behind_since(
+        self, peers: Iterable[PeerId], retired: frozenset[PeerId], since: int, now: int
+    ) -> dict[PeerId, bool]:
+        """Return those of the peers that may have held something at a moment that could be had and is not here.
+
+        What a retired peer held and what counts of it was held by whoever retired it: so the others must be caught
+        up with since that was known.  The value tells whether a process of the peer is heard; one that is silent
+        may stay in doubt for ever.
+        """
+        if retired != self._retired:
+            self._retired, self._retired_at = retired, now
+        since = max(since, self._retired_at)
+        heard = {sender.peer for sender in self._contacts if not self.is_silent(sender, now)}
+        return {peer: peer in heard for peer in peers if self._drained.get(peer, -1) <= since}
 
     def echoes(self) -> dict[Sender, int]:
         """Return the number of the newest digest by process, for our own digest."""

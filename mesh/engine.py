@@ -260,6 +260,13 @@ class Engine:
         moments = [self._contacts.caught_up(peer) for peer in self._members - {self.me.peer}]
         return all(moment is not None and moment >= since for moment in moments)
 
+    def behind_since(self, since: int, now: int) -> dict[PeerId, bool]:
+        """Return the other members that may have held something at `since` that could be had and is not here, and
+        whether they are heard.
+        """
+        others = sorted(self._members - {self.me.peer})
+        return self._contacts.behind_since(others, self._heard - self._members, since, now)
+
     def is_member(self, peer: PeerId) -> bool:
         """Tell whether a peer is a member and has not retired."""
         return peer in self._members

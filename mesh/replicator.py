@@ -171,6 +171,12 @@ class Replicator:
         """Tell whether all that every other member held at a moment of `clock_ms` is held here."""
         return self.engine.caught_up_with_all(since_ms)
 
+    def behind_since(self, since_ms: int) -> dict[PeerId, bool]:
+        """Return the other members that may have held something at a moment of `clock_ms` that could be had and is
+        not here, and whether they are heard.
+        """
+        return self.engine.behind_since(since_ms, self._clock_ms())
+
     def lacking(self) -> frozenset[PeerId]:
         """Return the peers of whose streams somebody who is heard holds more than is held here."""
         return self.engine.lacking(self._clock_ms())

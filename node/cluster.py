@@ -123,8 +123,8 @@ class MeshCluster:
     def lacking(self) -> frozenset[PeerId]:
         return self.replicator.lacking()
 
-    def caught_up_since(self, monotonic_ms: int) -> bool:
-        return self.replicator.caught_up_with_all(monotonic_ms)
+    def behind_since(self, monotonic_ms: int) -> Mapping[PeerId, bool]:
+        return self.replicator.behind_since(monotonic_ms)
 
     def gauges(self) -> Mapping[str, int]:
         """Return counters for metrics."""

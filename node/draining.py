@@ -7,13 +7,22 @@ The service calls `plan_drain` on a reading thread, cuts the entries to the byte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import apsw
 
-from node.inbox_query import Entry, ReaderView, Scope, in_doubt, skipped, uncommitted, waiting
-from node.readers import Reader, ReaderMemory
-from proto.ids import DiffId, PageId, derive
+from node.inbox_query import (
+    Entry,
+    ReaderView,
+    Scope,
+    come_from,
+    in_doubt,
+    skipped,
+    uncommitted,
+    waiting,
+)
+from node.readers import Reader, ReaderMemory, Standing
+from proto.ids import DiffId, PageId, PeerId, derive
 from proto.limits import PAGE
 from proto.payloads import PageListed
 from proto.streams import StreamId
@@ -31,7 +40,9 @@ class Drain:
         explicit: the call names a page, or says that there is none; otherwise (HTTP without `ack`) the peer
             concludes from what it wrote itself.
         covered: of a session: what lay before its opening.
-        sole: this peer is the only member, so nothing can be known elsewhere.
+        standing: of the reader.
+        behind: the members that may hold something of what it was listed before `standing.since` that is missing
+            here, and whether they are heard.
         skip_before_us: entries that arrived earlier are given up.
     """
 
@@ -40,7 +51,8 @@ class Drain:
     explicit: bool
     scope: Scope
     covered: Mapping[StreamId, int]
-    sole: bool = False
+    standing: Standing
+    behind: Mapping[PeerId, bool] = field(default_factory=dict)
     skip_before_us: int | None = None
 
 
@@ -51,7 +63,7 @@ class DrainPlan:
     Args:
         waiting: how many entries wait in all, `entries` included.
         commits: pages that no commit in the log names yet.
-        sure: all that this reader was ever listed is surely known at this peer.
+        standing, behind: see `Drain`.
         narrowed: only one project was looked at.
         given_up: entries that `skip_before_us` drops.
     """
@@ -59,14 +71,35 @@ class DrainPlan:
     entries: Sequence[Entry]
     waiting: int
     commits: tuple[PageId, ...]
-    sure: bool
     view: ReaderView
+    standing: Standing
+    behind: Mapping[PeerId, bool] = field(default_factory=dict)
     narrowed: bool = False
     given_up: Sequence[DiffId] = ()
 
     def may_repeat(self, db: apsw.Connection, listed: Sequence[Entry]) -> bool:
-        """Tell whether a page of these entries must carry the mark."""
-        return bool(listed) and (not self.sure or in_doubt(db, self.view, [e.diff for e in listed]))
+        """Tell whether a page of these entries must carry the mark.
+
+        It must where one of them is on a page in doubt, and while the reader may have been listed something that
+        is not known here.  Who is silent may stay so: once the reader was listed to its end, only what comes
+        from those peers is in doubt, for all else came after what the reader can have been listed elsewhere.
+        """
+        if not listed:
+            return False
+        if in_doubt(db, self.view, [entry.diff for entry in listed]):
+            return True
+        if not self.behind:
+            return False
+        if any(self.behind.values()) or self.standing.settled != frozenset(self.behind):
+            return True
+        return come_from(db, [entry.entry_no for entry in listed], sorted(self.behind))
+
+    def settle(self, listed: Sequence[Entry]) -> None:
+        """Note where the reader stands once a page of these entries, or an empty one, is recorded."""
+        if not self.behind:
+            self.standing.since = None
+        elif not any(self.behind.values()) and self.reaches_end(listed):
+            self.standing.settled = frozenset(self.behind)
 
     def reaches_end(self, listed: Sequence[Entry]) -> bool:
         """Tell whether nothing more waits for the reader once these are listed."""
@@ -86,10 +119,8 @@ def plan_drain(db: apsw.Connection, memory: ReaderMemory, drain: Drain, limit: i
     if drain.skip_before_us is not None:
         given_up = skipped(db, view, drain.scope, drain.skip_before_us, SKIPPED_MAX)
     entries, total = waiting(db, view, drain.scope, limit, skip_before_us=drain.skip_before_us)
-    fresh = drain.explicit and drain.named is None and memory.has_listed_nothing(reader)
-    sure = drain.sole or fresh or memory.is_sure(reader, drain.named)
-    narrowed = drain.scope.project is not None
-    return DrainPlan(entries, total, uncommitted(db, committing), sure, view, narrowed, given_up)
+    commits, narrowed = uncommitted(db, committing), drain.scope.project is not None
+    return DrainPlan(entries, total, commits, view, drain.standing, drain.behind, narrowed, given_up)
 
 
 def listing(

@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 
 from node import database
-from proto.ids import AgentId, DiffId, PageId, SessionId
+from proto.ids import AgentId, DiffId, PageId, PeerId, SessionId
 from proto.payloads import PRIVATE
 from proto.streams import StreamId
 
@@ -151,6 +151,26 @@ def in_doubt(db: apsw.Connection, view: ReaderView, diffs: list[DiffId]) -> bool
         view.session,
         *diffs,
         *committing,
+    )
+    return found is not None
+
+
+def is_known(db: apsw.Connection, page: PageId) -> bool:
+    """Tell whether what was on a page is known here, or that page was committed here without that."""
+    return (
+        database.row(db, "SELECT 1 FROM pages WHERE page=?1 UNION SELECT 1 FROM commits WHERE page=?1", page)
+        is not None
+    )
+
+
+def come_from(db: apsw.Connection, entry_nos: list[int], peers: list[PeerId]) -> bool:
+    """Tell whether the event of one of these entries is of one of these peers."""
+    found = database.row(
+        db,
+        "SELECT 1 FROM entries e JOIN events v ON v.local=e.local JOIN streams s ON s.stream_no=v.stream_no"  # noqa: S608
+        f" WHERE e.entry_no IN ({_marks(entry_nos)}) AND s.peer IN ({_marks(peers)}) LIMIT 1",
+        *entry_nos,
+        *peers,
     )
     return found is not None
 

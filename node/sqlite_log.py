@@ -43,6 +43,9 @@ class _Stream:
     head: Head
 
 
+FORKS_KEPT = 100  # contradicting events of a stream: one is proof, and whoever writes them may go on for ever
+
+
 class SqliteLog:
     """Appends and reads events on one connection.
 
@@ -183,8 +186,9 @@ class SqliteLog:
             theirs = segment.events[sequence - segment.first]
             if theirs[0] != header:
                 self._db.execute(
-                    "INSERT OR IGNORE INTO forks VALUES(?,?,?,?,?,?)",
-                    (entry.number, sequence, *theirs, now_us),
+                    "INSERT OR IGNORE INTO forks SELECT ?1,?2,?3,?4,?5,?6"
+                    " WHERE (SELECT count(*) FROM forks WHERE stream_no=?1)<?7",
+                    (entry.number, sequence, *theirs, now_us, FORKS_KEPT),
                 )
                 return segment.stream, sequence
         return None

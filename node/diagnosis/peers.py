@@ -95,8 +95,23 @@ def judge_mesh(peer: SeenPeer) -> Iterator[Finding]:
                 f"{'ahead of' if off > 0 else 'behind'} that of {peer.name}.",
                 "Set both clocks by NTP.",
             )
+    yield from _lost(peer)
     alone = "one peer alone" if len(members) <= 1 else f"{status['peers_up']} of {len(members)} peers up"
     yield well(f"NATS is {status['nats']}; {alone}.")
+
+
+def _lost(peer: SeenPeer) -> Iterator[Finding]:
+    """Yield what members wrote and nobody who is heard holds any more."""
+    for member in peer.members:
+        tails = [
+            f"{tail['from']} to {tail['to']} of {tail['stream'].split('.', 1)[1]}"
+            for tail in member.get("lost_tails", [])
+        ]
+        if tails:
+            yield warning(
+                f"Nobody who is heard holds events {', '.join(tails)} of {member['name']}.",
+                "Start it with its old data directory if there still is one; else they are lost.",
+            )
 
 
 def _heard(ms: int | None) -> str:

@@ -44,8 +44,10 @@ class Cluster(Protocol):
         """Return the peers of whose streams somebody who is heard holds more than is held here."""
         ...
 
-    def caught_up_since(self, monotonic_ms: int) -> bool:
-        """Tell whether all that every other member held at that moment is held here."""
+    def behind_since(self, monotonic_ms: int) -> Mapping[PeerId, bool]:
+        """Return the other members that may have held something at that moment that could be had and is not here,
+        and whether they are heard.
+        """
         ...
 
 

@@ -6,6 +6,7 @@ Two calls of one reader are taken one after the other, so that they do not list 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,10 +18,11 @@ from node import database
 from node.beacons_projection import decode_frontier
 from node.draining import Drain, DrainPlan, listing, plan_drain
 from node.inbox_projection import unpack_matches
-from node.inbox_query import Entry, arrived_since
-from node.readers import Reader
+from node.inbox_query import Entry, arrived_since, is_known
+from node.readers import Reader, Standing
 from node.replica import Draft
 from node.service import notes
+from node.service.arrivals import arrives
 from node.service.authorization import own_session
 from node.service.beacons import count_standing
 from node.service.context import Call, PeerContext
@@ -30,12 +32,18 @@ from node.service.views import StoredCell, cut_content, load_cells, within_budge
 from node.stored_events import read_stored
 from proto import limits
 from proto.errors import HyphaeError
-from proto.ids import PageId, format_uuid
+from proto.ids import PageId, PeerId, format_uuid
 from proto.messages import Reply
 from proto.payloads import BeaconPlaced
 
 MATCHED_SHOWN = 5  # of an agent with a thousand beacons one entry would name them all
 INTEREST_CHARS = 200
+PAGE_WAIT_S = 0.5  # for a page that another peer listed: a lost live event is repaired in about that time
+
+
+def monotonic_ms() -> int:
+    """Return the clock by which a mesh is told what is known since when."""
+    return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +87,18 @@ class InboxOperations:
     async def _drain(self, call: Call, session: Mapping[str, Any] | None) -> Reply:
         context, p, args = self._context, call.principal, call.args
         reader = Reader(p.agent_id, session["session"] if session else None, call.request.mark)
-        named = named_page(call)
-        cluster = context.cluster
+        named, explicit, now_ms = named_page(call), names_pages(call), monotonic_ms()
+        if named is not None:
+            await arrives(context, lambda db: is_known(db, named), PAGE_WAIT_S)
+        standing = context.readers.standing(reader, named, explicit=explicit, now_ms=now_ms)
         drain = Drain(
             reader,
             named,
-            names_pages(call),
+            explicit,
             p.scope(args.get("project")),
             context.covered(decode_frontier(session["frontier"])) if session else {},
-            cluster is None or cluster.status()["members"] <= 1,
+            standing,
+            self._behind(standing),
             parse_since(args["skip_before"], context.now_ms, "skip_before")
             if "skip_before" in args
             else None,
@@ -95,7 +106,7 @@ class InboxOperations:
         page = await context.pool.read(lambda db: self._look(db, drain, args))
         advance = args.get("advance", True)
         result: dict[str, Any] = {"diffs": page.diffs}
-        cursor = await self._record(call, reader, page) if advance else None
+        cursor = await self._record(call, reader, page, now_ms) if advance else None
         result["cursor"] = cursor or args.get("ack") or format_cursor(p.agent_id, BEFORE_ANY)
         result["remaining"] = page.remaining if advance else page.plan.waiting
         if page.may_repeat:
@@ -109,6 +120,13 @@ class InboxOperations:
             await renew_beacons(context, call)
         return Reply(result=result, page=cursor)
 
+    def _behind(self, standing: Standing) -> Mapping[PeerId, bool]:
+        """Return who may hold something that the reader was listed before and is not known here."""
+        cluster = self._context.cluster
+        if cluster is None or standing.since is None:
+            return {}
+        return cluster.behind_since(standing.since)
+
     def _look(self, db: apsw.Connection, drain: Drain, args: Mapping[str, Any]) -> _Page:
         plan = plan_drain(db, self._context.readers, drain, args.get("limit", 20))
         objects = describe(db, plan.entries, with_content=args.get("include_content", True))
@@ -116,21 +134,25 @@ class InboxOperations:
         listed = plan.entries[: len(kept)]
         return _Page(plan, listed, kept, plan.may_repeat(db, listed))
 
-    async def _record(self, call: Call, reader: Reader, page: _Page) -> str | None:
-        """Append what records the page, in one transaction; return its cursor."""
+    async def _record(self, call: Call, reader: Reader, page: _Page, now_ms: int) -> str | None:
+        """Append what records the page, in one transaction; return its cursor.
+
+        Args:
+            now_ms: when the call came, on the monotonic clock.
+        """
         context, p = self._context, call.principal
         page_id, skipped_page = (PageId(context.random_bytes(16)) for _ in range(2))
         events = listing(page.plan, reader, page.listed, page_id, skipped_page)
         if not events:
+            page.plan.settle(page.listed)
             return None
         for outcome in await context.writer.append([Draft.of(p.tenant, p.agent_id, e) for e in events]):
             if isinstance(outcome, HyphaeError):
                 raise outcome
+        page.plan.settle(page.listed)
         if not page.listed:
             return None
-        context.readers.listed(
-            page_id, reader, sure=page.plan.sure, at_end=page.plan.reaches_end(page.listed)
-        )
+        context.readers.listed(page_id, reader, page.plan.standing, now_ms)
         return format_cursor(reader.agent, page_id)
 
     async def _note(self, call: Call, page: _Page, remaining: int, *, advance: bool) -> str | None:

@@ -7,12 +7,11 @@ for, so nobody learns from this whether anything of somebody else exists.
 
 from __future__ import annotations
 
-import asyncio
-
 import apsw
 
 from node import database
 from node.principals import Principal
+from node.service.arrivals import arrives
 from node.service.context import Call, PeerContext
 from proto.errors import Invalid
 from proto.ids import parse_uuid
@@ -29,18 +28,7 @@ async def are_here(context: PeerContext, call: Call) -> bool:
     named = _named(call)
     if not named:
         return True
-    signal, cluster = context.signal, context.cluster
-    told = 0 if signal is None else signal.local
-    found = await context.pool.read(lambda db: _are_found(context, db, call.principal, named))
-    if found or signal is None or cluster is None or not cluster.status()["connected"]:
-        return found  # nothing to wait for, or no way for it to come
-    loop = asyncio.get_running_loop()
-    until = loop.time() + WAIT_S
-    while not found and (left_s := until - loop.time()) > 0:
-        await signal.wait_beyond(told, left_s)
-        told = signal.local
-        found = await context.pool.read(lambda db: _are_found(context, db, call.principal, named))
-    return found
+    return await arrives(context, lambda db: _are_found(context, db, call.principal, named), WAIT_S)
 
 
 def _named(call: Call) -> list[bytes]:

@@ -12,6 +12,7 @@ from proto.errors import HyphaeError
 from proto.payloads import BeaconPlaced, BeaconsRenewed
 
 CHECK_EVERY_MS = 10 * 60_000
+AGENTS_REMEMBERED = 10_000  # of more than so many all are looked at again, which only costs a query each
 
 
 async def renew_beacons(context: PeerContext, call: Call) -> None:
@@ -20,6 +21,8 @@ async def renew_beacons(context: PeerContext, call: Call) -> None:
     agent = call.principal.agent_id
     if now_ms - context.renewals_checked_ms.get(agent, 0) < CHECK_EVERY_MS:
         return
+    if len(context.renewals_checked_ms) >= AGENTS_REMEMBERED:
+        context.renewals_checked_ms.clear()
     context.renewals_checked_ms[agent] = now_ms
     due = await context.pool.read(lambda db: _due(db, agent, now_ms))
     for ttl_s, beacons in due.items():

@@ -129,6 +129,35 @@ def test_a_retired_peer_comes_back_is_told_so_and_what_it_brings_is_kept_aside(m
     eventually(lambda: mesh.finds(one, "a new beginning"), "what it stores counts again")
 
 
+def test_the_last_events_of_a_peer_whose_disk_is_gone_are_shown_as_lost(mesh: Mesh) -> None:
+    one, gone = mesh.first, mesh.join("gone")
+    mesh.agent(gone)("store", content="heard by both", **FACT)
+    mesh.converged(one, gone)
+    gone.stop()
+    gone.options = ("--no-nats",)
+    gone.start()
+    for n in range(3):
+        mesh.agent(gone)("store", content=f"written alone, {n}", **FACT)
+    gone.kill()
+    lose_all_but_the_last_event(gone, mesh.seen(one, "gone")["peer_id"])
+    gone.options = ("--nats-url", mesh.nats.url)
+    gone.start()
+    mesh.agent(gone)("store", content="its epoch names the one before", **FACT)
+    eventually(lambda: mesh.finds(one, "its epoch names the one before"), "it has come")
+    gone.kill()
+    shutil.rmtree(gone.directory)
+    eventually(lambda: mesh.seen(one, "gone")["state"] == "silent", "it is silent")
+    mesh.operator(one)("retire_peer", peer="gone", why="its disk is lost")
+
+    (tail,) = mesh.seen(one, "gone")["lost_tails"]
+    assert (tail["from"], tail["to"]) == (1, 4), "the opening of an epoch and three memories"
+    assert mesh.status(one)["lost_tails"] == [tail]
+    assert mesh.status(one)["state"] == "ok", "nothing can be done about it"
+    assert "events 1 to 4 of" in hyphae(one, "peer", "list")[1]
+    assert "4 events that nobody who is heard holds any more" in hyphae(one, "status")[1]
+    assert "holds events 1 to 4 of" in hyphae(one, "doctor", "--json")[1]
+
+
 def test_who_cannot_be_retired(mesh: Mesh) -> None:
     operator = mesh.operator(mesh.first)
     two = mesh.join("two")
@@ -220,6 +249,19 @@ def test_a_stream_with_two_histories_is_set_apart_and_everything_else_goes_on(me
     gone.start()
     mesh.agent(gone)("store", content="a new epoch", **FACT)
     eventually(lambda: mesh.finds(one, "a new epoch"), "a new epoch is not concerned")
+
+
+def lose_all_but_the_last_event(at: RunningPeer, of: str) -> None:
+    """Take events of a peer's newest epoch out of its log, which goes on to say that it holds them."""
+    db = database.open_writer(at.directory / "log.db")
+    number, head = database.rows(
+        db,
+        "SELECT stream_no, head FROM streams WHERE peer=? ORDER BY ordinal DESC LIMIT 1",
+        parse_base32(of, "peer"),
+    )[0]
+    with db:
+        db.execute("DELETE FROM events WHERE stream_no=? AND sequence<?", (number, head))
+    db.close()
 
 
 def apart(mesh: Mesh, peer: RunningPeer) -> list[str]:

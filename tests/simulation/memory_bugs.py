@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+from mesh.engine_config import EngineConfig
 from node import folding, inbox_projection, inbox_query, matching
 from node.beacons_projection import BeaconsProjection
 from node.draining import DrainPlan
@@ -42,6 +43,7 @@ from tests.simulation.memory_flaws import (
     never_marked,
     new_for_any_gateway,
     nothing_is_taken_back,
+    settled_at_its_end,
 )
 from tests.simulation.memory_process import MemoryProcess
 from tests.simulation.outcome import NO_BUG
@@ -88,6 +90,12 @@ BUGS: dict[str, Bug] = {
     "highest seen per agent": Bug("G5", patches=[(inbox_query, "_conditions", conditions_by_highest_seen)]),
     "commit on send": Bug("G5", patches=[(memory_process, "listing", listing_committed)]),
     "pages are never marked": Bug("G6", patches=[(DrainPlan, "may_repeat", never_marked)]),
+    "the end of a reader ends its marks": Bug(
+        "G6",
+        patches=[(DrainPlan, "settle", settled_at_its_end)],
+        mix={"config": EngineConfig(page_bytes=500), "loss": 0.6, "stores": 120, "beacons": 25, "sticky": 0.3}
+        | {"reply_loss": 0.0, "gateway_restarts": 0.0},
+    ),
     "a session is new to a new gateway": Bug(
         "G6",
         patches=[(ReaderMemory, "has_listed_nothing", new_for_any_gateway)],

@@ -160,8 +160,12 @@ class MemoryChecks(Checks):
                 facts.history.counts["repeats after a roll-back"] += 1
             elif twins.intersection(listed_at):
                 facts.history.counts["repeats beside a clone"] += 1
-            elif repeat.once_at_end:
-                facts.history.counts["repeats unmarked"] += 1  # the simple mark: rare, counted over all seeds
+            elif facts.retired.intersection(listed_at):
+                facts.history.counts["repeats of a retired peer's pages"] += (
+                    1  # kept aside, perhaps let in later
+                )
+            elif not repeat.named:  # HTTP without `ack`: rare, counted over all seeds
+                facts.history.counts["repeats unmarked"] += 1
             else:
                 self.find(f"G6: {repeat.seen.agent.name} ({repeat.seen.mode}) got a diff again, unmarked")
 
@@ -174,6 +178,7 @@ class _Facts:
         self._process = process
         self._heads = process.site.heads()
         self._late = late_positions(logged.event for logged in read_all(process.site.db))
+        self.retired = {r[0] for r in database.rows(process.site.db, "SELECT peer FROM retirements")}
         self._excused = excused
         self._given = {a: self._given_to(a) for a in AGENTS}
 

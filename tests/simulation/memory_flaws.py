@@ -13,6 +13,7 @@ import apsw
 
 from mesh.ports import Applied, Segment
 from node import draining, inbox_projection, inbox_query, matching
+from node.draining import DrainPlan
 from node.folding import Changes, Folding
 from node.inbox_projection import Judged
 from node.inbox_query import ReaderView, Scope
@@ -182,6 +183,12 @@ def listing_committed(*args: Any) -> list[PageListed]:
 def never_marked(*_args: object) -> bool:
     """A page in doubt looks like any other."""
     return False
+
+
+def settled_at_its_end(plan: DrainPlan, listed: Sequence[Any]) -> None:
+    """A reader that was once listed to its end has nothing in doubt here, whatever it was listed elsewhere."""
+    if not plan.behind or plan.reaches_end(listed):
+        plan.standing.since = None
 
 
 def new_for_any_gateway(_memory: ReaderMemory, reader: Reader) -> bool:

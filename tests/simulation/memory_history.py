@@ -123,13 +123,13 @@ class Repeat:
 
     Args:
         pages: all pages on which it came, the last one included.
-        once_at_end: the process life that repeated it had listed this reader to its end before.
+        named: the call said which page the reader had last, or that it had none.
     """
 
     seen: Seen
     diff: DiffId
     pages: tuple[PageId, ...]
-    once_at_end: bool
+    named: bool
 
 
 class History:

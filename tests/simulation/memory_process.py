@@ -55,14 +55,14 @@ class Answer:
 
     Args:
         refusal: "unknown" or "closed" session; "" for a page.
-        once_at_end: this process life had listed this reader to its end before.
+        behind: what the reader may have been listed elsewhere was not all known.
     """
 
     refusal: str = ""
     page: PageId | None = None
     entries: Sequence[Listing] = ()
     may_repeat: bool = False
-    once_at_end: bool = False
+    behind: bool = False
 
 
 class MemoryProcess(Process):
@@ -99,7 +99,6 @@ class MemoryProcess(Process):
 
     def boot(self) -> None:
         self.memory = ReaderMemory()
-        self._at_end: set[tuple[bytes, bytes | None]] = set()
         self._turns: set[tuple[bytes, bytes | None]] = set()
         super().boot()
 
@@ -147,7 +146,9 @@ class MemoryProcess(Process):
             return
         reader = self.reader_of(call)
         scope = Scope(call.agent.owner, None, call.project)
-        drain = Drain(reader, call.named, call.explicit, scope, covered)
+        standing = self.memory.standing(reader, call.named, explicit=call.explicit, now_ms=self.clock())
+        behind = {} if standing.since is None else self.engine.behind_since(standing.since, self.clock())
+        drain = Drain(reader, call.named, call.explicit, scope, covered, standing, behind)
         plan = plan_drain(self.site.db, self.memory, drain, LIMIT)
         self._list(call, reader, plan, reply)
 
@@ -184,10 +185,12 @@ class MemoryProcess(Process):
             page=page if listed else None,
             entries=[self._as_listing(entry) for entry in listed],
             may_repeat=may_repeat,
-            once_at_end=turn in self._at_end,
+            behind=bool(plan.behind),
         )
         events = listing(plan, reader, listed, page, skipped)
+        now = self.clock()
         if not events:
+            plan.settle(listed)
             reply(answer)
             return
 
@@ -195,11 +198,9 @@ class MemoryProcess(Process):
             self._turns.discard(turn)
             if any(isinstance(o, HyphaeError) for o in outcomes):
                 return  # it has just heard that it has retired: the reader hears nothing
+            plan.settle(listed)
             if listed:
-                at_end = plan.reaches_end(listed)
-                self.memory.listed(page, reader, sure=plan.sure, at_end=at_end)
-                if at_end:
-                    self._at_end.add(turn)
+                self.memory.listed(page, reader, plan.standing, now)
             reply(answer)
 
         self._turns.add(turn)

@@ -47,6 +47,7 @@ class Client:
         self._at: MemoryProcess | None = None
         self._last: PageId | None = None  # the page that it, or its gateway, has certainly had
         self._mark = b""
+        self._named = False  # the call under way says which page was had last
         self._call = 0  # number of the call under way
         self._waiting = False
         self._unseen: dict[
@@ -83,6 +84,7 @@ class Client:
         self._call, self._waiting = self._call + 1, True
         self.seen.calling = True
         call = self._request()
+        self._named = call.explicit
         if not self.world.healed and rng.random() < 0.02:
             call = DrainCall(call.agent, call.session, call.mark, call.named, call.explicit, project="web")
         if self.world.healed or rng.random() >= self.world.settings.request_loss:  # else the request is lost
@@ -176,6 +178,9 @@ class Client:
         counts = self.history.counts
         counts["pages"] += 1
         counts["marked pages"] += answer.may_repeat
+        counts["marked pages without a repeat"] += answer.may_repeat and not any(
+            self.seen.count[entry.diff] for entry in answer.entries
+        )
         for entry in answer.entries:
             counts["listed"] += 1
             counts["listed superseded"] += entry.kind == "superseded"
@@ -184,7 +189,7 @@ class Client:
                 counts["repeats marked"] += answer.may_repeat
                 if not answer.may_repeat:
                     pages = tuple(self._pages[entry.diff])
-                    self.history.repeats.append(Repeat(self.seen, entry.diff, pages, answer.once_at_end))
+                    self.history.repeats.append(Repeat(self.seen, entry.diff, pages, self._named))
             self.seen.count[entry.diff] += 1
             self.history.listings[self.seen.agent.name, self.session, entry.diff] = entry
 

@@ -31,8 +31,8 @@ class ScriptedCluster:
     def lacking(self) -> frozenset[PeerId]:
         return frozenset()
 
-    def caught_up_since(self, monotonic_ms: int) -> bool:
-        return True
+    def behind_since(self, monotonic_ms: int) -> Mapping[PeerId, bool]:
+        return {}
 
     async def durable_on(self, stream: StreamId, sequence: int, wanted: int, timeout_s: float) -> int:
         self.asked.append((stream, sequence, wanted, timeout_s))

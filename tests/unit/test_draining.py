@@ -12,10 +12,11 @@ from node.draining import Drain, DrainPlan, listing, plan_drain
 from node.inbox_query import Scope, uncommitted
 from node.readers import Reader, ReaderMemory
 from node.replica import Draft
-from proto.ids import PageId, SessionId
+from proto.ids import PageId, PeerId, SessionId
 from proto.payloads import SessionClosed
 from proto.streams import coverage
 from tests.support.replicas import TENANT, Peer, agent, cell_of
+from tests.support.sealed import peer
 
 ONE, TWO = SessionId(b"1" * 16), SessionId(b"2" * 16)
 GATEWAY, ANOTHER = b"gateway1", b"gateway2"
@@ -39,6 +40,9 @@ class Desk:
     peer: Peer
     memory: ReaderMemory = field(default_factory=ReaderMemory)
     pages: int = 0
+    now_ms: int = 1_000
+    silent: set[PeerId] = field(default_factory=set)
+    caught_up: dict[PeerId, int] = field(default_factory=lambda: {peer(2): 0, peer(3): 0})
 
     def drain(
         self,
@@ -49,7 +53,6 @@ class Desk:
         mark: bytes = GATEWAY,
         limit: int = 10,
         project: str | None = None,
-        sole: bool = False,
         skip_before_us: int | None = None,
         sent: bool = True,
     ) -> Page:
@@ -61,7 +64,14 @@ class Desk:
             assert found is not None
             covered = coverage(decode_frontier(found[0]), self.peer.replica.links)
         scope = Scope("ann", None, project)
-        drain = Drain(reader, named, explicit, scope, covered, sole, skip_before_us)
+        standing = self.memory.standing(reader, named, explicit=explicit, now_ms=self.now_ms)
+        since = standing.since
+        behind = (
+            {}
+            if since is None
+            else {p: p not in self.silent for p, at in self.caught_up.items() if at < since}
+        )
+        drain = Drain(reader, named, explicit, scope, covered, standing, behind, skip_before_us)
         plan = plan_drain(self.peer.db, self.memory, drain, limit)
         return self._record(plan, reader, sent)
 
@@ -72,12 +82,18 @@ class Desk:
         events = listing(plan, reader, plan.entries, page, PageId(b"skip" + page[4:]))
         if events:
             self.peer.write(*(Draft.of(TENANT, agent("ann"), event) for event in events))
+        plan.settle(plan.entries)
         if plan.entries:
-            self.memory.listed(page, reader, sure=plan.sure, at_end=plan.reaches_end(plan.entries))
+            self.memory.listed(page, reader, plan.standing, self.now_ms)
             if sent:
                 self.memory.sent(page)
         texts = "".join(self._name(e.cell_no) for e in plan.entries)
         return Page(texts, page, marked, len(events), plan.waiting - len(plan.entries))
+
+    def catch_up(self, *peers: PeerId) -> None:
+        """Let a second pass, after which all that these peers held at its beginning is known."""
+        self.caught_up |= dict.fromkeys(peers or self.caught_up, self.now_ms)
+        self.now_ms += 1_000
 
     def close(self, session: SessionId, named: PageId | None = None) -> None:
         commits = uncommitted(self.peer.db, frozenset((named,)) if named else frozenset())
@@ -202,29 +218,117 @@ def test_whoever_says_that_it_had_no_page_commits_none(desk: Desk) -> None:
 # -- the mark
 
 
-def test_pages_carry_the_mark_until_the_reader_was_listed_to_its_end(desk: Desk) -> None:
-    first = desk.drain(limit=2)
-    second = desk.drain(named=first.page, limit=2)
-    desk.peer.store("d")
+def test_pages_carry_the_mark_until_all_that_others_held_when_the_reader_came_is_known(desk: Desk) -> None:
+    first = desk.drain(limit=1)
+    desk.catch_up(peer(2))
+    second = desk.drain(named=first.page, limit=1)
+    desk.catch_up(peer(3))
     third = desk.drain(named=second.page)
     assert [p.marked for p in (first, second, third)] == [True, True, False]
 
 
-def test_after_a_change_of_peer_pages_carry_the_mark_again(desk: Desk) -> None:
+def test_the_end_of_a_reader_is_none_while_a_member_that_is_heard_may_hold_a_page_of_it(desk: Desk) -> None:
+    page = desk.drain()
+    desk.peer.store("d")
+    assert desk.drain(named=page.page).marked
+
+
+def test_a_reader_that_came_long_ago_gets_no_mark_however_little_waited_then(desk: Desk) -> None:
+    page = desk.drain()
+    assert desk.drain(named=page.page).texts == ""
+    desk.catch_up()
+    desk.peer.store("d")
+    assert not desk.drain(named=page.page).marked
+
+
+def test_a_page_listed_elsewhere_brings_the_mark_back_until_its_past_is_known(desk: Desk) -> None:
     page = desk.drain()
     other = beside(desk)
+    other.drain()
+    other.catch_up()
     other.peer.store("d")
     changed = other.drain(named=page.page)
     assert (changed.texts, changed.marked) == ("d", True)
+    other.catch_up()
+    other.peer.store("e")
+    assert not other.drain(named=changed.page).marked
+
+
+def test_what_a_page_held_is_not_listed_unmarked_before_that_page_is_known(desk: Desk) -> None:
+    other = beside(desk)
+    desk.peer.store("d")
+    without_the_page = desk.peer.segments()
+    page = desk.drain()  # with d, of which the other has not heard
+    again = other.drain(named=page.page)
+    assert (again.texts, again.marked) == ("abc", True)
+    end = other.drain(named=again.page)
+    assert end.texts == ""
+    other.peer.receive(without_the_page)
+    late = other.drain(named=again.page)
+    assert (late.texts, late.marked) == ("d", True)
+
+
+def test_who_is_silent_is_in_doubt_until_the_end_of_the_reader_and_then_with_its_own_only(desk: Desk) -> None:
+    desk.silent, desk.caught_up = {peer(2)}, {peer(2): 0}
+    first = desk.drain(limit=1)
+    second = desk.drain(named=first.page)
+    desk.peer.store("d")
+    third = desk.drain(named=second.page)
+    late = Peer(2)
+    late.pull(desk.peer)
+    late.store("e")
+    desk.peer.pull(late)
+    fourth = desk.drain(named=third.page)
+    assert [p.marked for p in (first, second, third, fourth)] == [True, True, False, True]
+
+
+def test_who_is_heard_again_is_in_doubt_with_all_until_it_was_caught_up_with(desk: Desk) -> None:
+    desk.silent, desk.caught_up = {peer(2)}, {peer(2): 0}
+    page = desk.drain()
+    desk.silent = set()
+    desk.peer.store("d")
+    page = desk.drain(named=page.page)
+    assert page.marked
+    desk.catch_up()
+    desk.peer.store("e")
+    assert not desk.drain(named=page.page).marked
+
+
+def test_an_end_counts_for_those_who_were_in_doubt_then(desk: Desk) -> None:
+    desk.silent = {peer(2), peer(3)}
+    page = desk.drain()
+    desk.catch_up(peer(3))  # which may have brought what the reader was listed elsewhere
+    desk.peer.store("d")
+    assert desk.drain(named=page.page).marked
+
+
+def test_a_member_that_retires_leaves_nothing_in_doubt(desk: Desk) -> None:
+    page = desk.drain()
+    desk.caught_up = {}
+    desk.peer.store("d")
+    assert not desk.drain(named=page.page).marked
+
+
+def test_over_http_a_page_says_nothing_of_what_was_read_elsewhere_before_it(desk: Desk) -> None:
+    desk.drain(explicit=False, mark=b"")
+    desk.catch_up()
+    desk.peer.store("d")
+    page = desk.drain(
+        explicit=False, mark=b""
+    )  # it may have been elsewhere in between, and says nothing of it
+    desk.peer.store("e")
+    assert desk.drain(named=page.page, mark=b"").marked
 
 
 def test_the_only_member_of_a_mesh_marks_nothing_that_is_not_in_doubt(desk: Desk) -> None:
-    assert not desk.drain(sole=True).marked
-    assert desk.drain(sole=True).marked  # that page was not named
+    desk.caught_up = {}
+    assert not desk.drain().marked
+    assert desk.drain().marked  # that page was not named
 
 
 def test_a_narrowed_drain_is_not_the_end_of_a_reader(desk: Desk) -> None:
-    page = desk.drain(project="billing", limit=5)
+    desk.silent = set(desk.caught_up)
+    desk.drain(project="billing", limit=5)
     desk.peer.store("d", project="billing")
     page = desk.drain(project="billing", limit=5)
     assert desk.drain(named=page.page).marked

@@ -298,6 +298,23 @@ def test_what_is_missing_keeps_us_from_having_caught_up() -> None:
     assert moment > stored_at
 
 
+def test_who_is_behind_whom_since_when_and_whether_they_are_heard() -> None:
+    bench = Bench(3)
+    node, second, third = bench.nodes
+    bench.pass_time(3_000)
+    assert node.engine.behind_since(bench.now, bench.now) == {second.peer: True, third.peer: True}
+    since = bench.now
+    bench.lost = lambda source, _target, _publish: source is third
+    bench.pass_time(3_000)
+    assert node.engine.behind_since(since, bench.now) == {third.peer: True}
+    bench.pass_time(5_000)
+    assert node.engine.behind_since(since, bench.now) == {third.peer: False}
+    node.do(node.engine.set_members([node.peer, second.peer], [third.peer]))
+    assert node.engine.behind_since(since, bench.now) == {second.peer: True}, "it may have retired the third"
+    bench.pass_time(3_000)
+    assert node.engine.behind_since(since, bench.now) == {}
+
+
 def test_a_peer_alone_has_caught_up_with_all() -> None:
     assert Bench(1).nodes[0].engine.caught_up_with_all(10**9)
 

@@ -277,6 +277,20 @@ def test_losing_the_connection_ends_pulls_and_reconnecting_begins_them_anew() ->
     assert bench.alike()
 
 
+def test_a_connection_that_comes_and_goes_while_the_disk_hangs_piles_up_no_pages() -> None:
+    bench = Bench(2, CONFIG, {1: disk(A)})
+    reader = bench.nodes[1]
+    reader.holding = (Apply,)
+    for _ in range(5):
+        bench.pass_time(2_000)
+        reader.do(reader.engine.disconnected(bench.now))
+        reader.do(reader.engine.connected(bench.now))
+    assert len(reader.held) == 1
+    reader.release()
+    bench.pass_time(4_000)
+    assert bench.alike()
+
+
 def test_pages_beyond_the_budget_are_answered_with_busy_until_it_has_grown_again() -> None:
     large = MemoryDisk({A: events(A, 200, size=1_000)})
     config = replace(CONFIG, page_bytes=10_000, serve_bytes_per_s=10_000)
@@ -331,6 +345,7 @@ def test_a_fork_is_not_pulled_without_end_and_keeps_us_from_having_caught_up() -
     for node, other in zip(bench.nodes, reversed(bench.nodes), strict=True):
         assert len(node.requests()) < 6
         assert (node.engine.caught_up(other.peer) or 0) <= seen_at
+        assert node.engine.behind_since(bench.now - 10_000, bench.now) == {}, "what can be had is here"
 
 
 def test_a_fork_at_equal_sequence_is_seen_from_the_hashes_alone() -> None:

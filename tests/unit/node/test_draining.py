@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from node.draining import REFS_PER_EVENT, DrainPlan, listing
 from node.inbox_query import ReaderView
-from node.readers import Reader
+from node.readers import Reader, Standing
 from proto.ids import AgentId, DiffId, PageId
 
 AGENT = AgentId(b"a" * 16)
@@ -14,7 +14,7 @@ PAGE, SKIPPED = PageId(b"p" * 16), PageId(b"s" * 16)
 
 def plan(given_up: int = 0, commits: tuple[PageId, ...] = ()) -> DrainPlan:
     diffs = [DiffId(n.to_bytes(16, "big")) for n in range(given_up)]
-    return DrainPlan([], 0, commits, True, ReaderView(AGENT), given_up=diffs)
+    return DrainPlan([], 0, commits, ReaderView(AGENT), Standing(None), given_up=diffs)
 
 
 def test_what_is_given_up_fits_into_events_however_much_it_is() -> None:

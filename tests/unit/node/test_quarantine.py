@@ -7,7 +7,7 @@ from mesh.ports import Head, Segment
 from mesh.segments import head_of, last_of
 from mesh.serving import Page
 from node import database
-from node.sqlite_log import read_segment
+from node.sqlite_log import FORKS_KEPT, read_segment
 from tests.support.replicas import Peer
 from tests.support.sealed import events, peer, segment, stream
 
@@ -122,3 +122,10 @@ def _another_last_event(of: Peer) -> Segment:
     assert (other.stream, head_of(other).sequence) == (held.stream, head_of(held).sequence)
     assert other.events[:2] == held.events[:2]
     return other
+
+
+def test_whoever_contradicts_without_end_fills_no_disk() -> None:
+    one = apart()
+    for seed in range(3, FORKS_KEPT + 10):
+        one.receive([segment(events(A, 5, seed=seed, shared=4), 5, 5)])
+    assert database.value(one.db, "SELECT count(*) FROM forks") == FORKS_KEPT
