@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, sleep
 
-from tests.benchmarks.long_log import BEACONS, LongLog, Say
+from tests.benchmarks.long_log import LongLog, Say
 from tests.benchmarks.rebuilding import copy_log, rebuild_rate
 from tests.benchmarks.texts import memories
 from tests.support.http_agent import HttpAgent
@@ -135,11 +135,9 @@ def held_events(log: Path) -> int:
 
 
 def _fill(one: RunningPeer, two: RunningPeer, events: int, say: Say) -> None:
-    """Give both the same log, one half written by each: they have stopped."""
-    LongLog(one.directory, seed=1).write(events // 2, BEACONS // 2, say)
+    """Give both the same log, written by both in turns: they have stopped."""
+    LongLog(one.directory, two.directory).write(events, say=say)
     copy_log(one.directory, two.directory)
-    LongLog(two.directory, seed=2).write(events - events // 2, BEACONS // 2, say)
-    copy_log(two.directory, one.directory)
 
 
 _SHARED = {"HYPHAE_EMBED_SPINNING": "false"}  # as `hyphae up` sets it for several peers on one machine
@@ -152,7 +150,9 @@ def _pair() -> Iterator[tuple[str, RunningPeer, RunningPeer]]:
         nats = NatsServer(root)
         nats.start()
         concern = {**_SHARED, "HYPHAE_WRITE_CONCERN": "2"}
-        one, two = (RunningPeer(root, "--nats-url", nats.url, environment=concern, name=n) for n in ("one", "two"))
+        one, two = (
+            RunningPeer(root, "--nats-url", nats.url, environment=concern, name=n) for n in ("one", "two")
+        )
         try:
             one.start()
             two.options += ("--join", one.operator()("invite_peer")["token"])

@@ -69,23 +69,23 @@ class _Agent:
 
 
 class LongLog:
-    """Writes events as one peer.
+    """Writes events as one peer, or as several that have heard one another all the time.
 
     Args:
-        directory: of a peer that has run once and does not run now.
+        directories: of peers that have run once and do not run now; the log is written into the first.
         seed: the same numbers give the same texts and vectors.
     """
 
-    def __init__(self, directory: Path, seed: int = 0) -> None:
-        place = PeerDirectory(directory)
-        identity = load_identity(place, "")
-        assert identity.mesh is not None
-        self._space = choose_embedder(PeerConfig(directory, embedder="none")).space
-        self._db = database.open_writer(place.log)
-        self._replica = Replica(
-            self._db, identity.peer, identity.mesh, self._space, secrets.token_bytes, version()
-        )
-        self._tenant = tenant_id(identity.mesh, DEFAULT_TENANT)
+    def __init__(self, *directories: Path, seed: int = 0) -> None:
+        self._space = choose_embedder(PeerConfig(directories[0], embedder="none")).space
+        self._db = database.open_writer(PeerDirectory(directories[0]).log)
+        identities = [load_identity(PeerDirectory(directory), "") for directory in directories]
+        mesh = identities[0].mesh
+        assert mesh is not None
+        self._replicas = [
+            Replica(self._db, i.peer, mesh, self._space, secrets.token_bytes, version()) for i in identities
+        ]
+        self._tenant = tenant_id(mesh, DEFAULT_TENANT)
         self._rng = np.random.default_rng(seed)
         self._pick = random.Random(seed)
         self._seed = seed
@@ -104,7 +104,10 @@ class LongLog:
         began = time.monotonic()
         for start in range(0, count, BATCH):
             drafts = [self._draft(kind, texts) for kind in kinds[start : start + BATCH]]
-            self._replica.write(drafts, (), time.time_ns() // 1000)
+            replica = self._replicas[start // BATCH % len(self._replicas)]
+            if len(self._replicas) > 1:
+                replica.reload()  # the one before has written beside it
+            replica.write(drafts, (), time.time_ns() // 1000)
             self._take_entries()
             if (start // BATCH) % 20 == 19:
                 say(f"  {start + BATCH:,} of {count:,} events written after {time.monotonic() - began:.0f} s")
