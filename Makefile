@@ -89,8 +89,8 @@ down: ## stop what `make cluster` started, and nothing else
 load: setup ## 200 agents and 20 gateways on one peer: 60 s of calls, then more than it can take
 	$(BIN)/python -m tests.load
 
-bench: setup ## measure the figures of docs/benchmarks.md on this machine
-	$(BIN)/python -m tests.benchmarks.run
+bench: setup ## measure the figures of docs/benchmarks.md on this machine; QUICK=1 with shorter logs
+	$(BIN)/python -m tests.benchmarks.run $(if $(QUICK),--quick)
 
 sim: setup ## run the simulation by hand; RUNS=300 SEED=0 unless given
 	$(BIN)/python -m tests.simulation.run --seed $(or $(SEED),0) --runs $(or $(RUNS),300)

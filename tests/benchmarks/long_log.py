@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -147,7 +148,7 @@ class LongLog:
             request_digest=secrets.token_bytes(16),
         )
 
-    def _beacon(self, agent: _Agent) -> dict[str, object]:
+    def _beacon(self, agent: _Agent) -> dict[str, Any]:
         agent.beacons.append(secrets.token_bytes(16))
         return {
             "beacon": agent.beacons[-1],

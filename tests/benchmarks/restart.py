@@ -21,7 +21,7 @@ from tests.support.running_mesh import RunningPeer
 
 STARTS = 3
 BEHIND = 10  # one part in so many of the log is newer than the snapshot at the start after kill -9
-LAST_STORES = 128  # right before it
+LAST_STORES = 32  # right before it
 
 
 @dataclass(frozen=True, slots=True)
