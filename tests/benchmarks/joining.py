@@ -35,13 +35,15 @@ class JoiningFigures:
 
     Args:
         events: that the newcomer got.
-        rebuild_per_s, catch_up_per_s: events a second; catching up counts from exec of the newcomer.
+        rebuild_per_s, catch_up_per_s: events a second; catching up counts from the newcomer's first events.
+        exec_s: from exec of the newcomer until it held them all.
         idle_ms, busy_ms: of each store, before and meanwhile.
     """
 
     events: int
     rebuild_per_s: float
     catch_up_per_s: float
+    exec_s: float
     idle_ms: list[float]
     busy_ms: list[float]
 
@@ -81,11 +83,11 @@ def measure_joining(events: int, idle_s: float, say: Say) -> JoiningFigures:
             third.launch()
             progress = _Progress(third.directory, rebuilt.events, say)
             busy = _stores(author, texts, progress.is_over)
-            spent = perf_counter() - began
+            exec_s = perf_counter() - began
         finally:
             third.kill()
         say(f"  stores meanwhile: p50 {statistics.median(busy):.1f}, p99 {p99(busy):.1f} ms")
-        return JoiningFigures(rebuilt.events, rebuilt.per_s, rebuilt.events / spent, idle, busy)
+        return JoiningFigures(rebuilt.events, rebuilt.per_s, progress.per_s(), exec_s, idle, busy)
 
 
 def _stores(
@@ -109,6 +111,8 @@ class _Progress:
     def __init__(self, directory: Path, wanted: int, say: Say) -> None:
         self._log, self._wanted, self._say = directory / "log.db", wanted, say
         self._began = self._said = perf_counter()
+        self._first: tuple[float, int] | None = None  # when it was first seen to hold some, and how many
+        self._last = self._began, 0
 
     def is_over(self) -> bool:
         """Tell whether it has them all.
@@ -117,12 +121,20 @@ class _Progress:
             RuntimeError: it takes too long.
         """
         held, now = held_events(self._log), perf_counter()
+        self._last = now, held
+        if self._first is None and held:
+            self._first = self._last
         if now - self._said > 10:
             self._said = now
             self._say(f"  {held:,} of {self._wanted:,} events caught up after {now - self._began:.0f} s")
         if now - self._began > LONGEST_S:
             raise RuntimeError(f"after {LONGEST_S:.0f} s the newcomer held {held} of {self._wanted} events")
         return held >= self._wanted
+
+    def per_s(self) -> float:
+        """Return the events a second from the first that were seen to the last."""
+        assert self._first is not None
+        return (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
 
 
 def held_events(log: Path) -> int:

@@ -70,7 +70,8 @@ def joining(figures: list[Figure], size: Size) -> None:
             f"{found.rate_ratio:.0%} of the rebuild rate",
             f">= {CATCH_UP_SHARE:.0%}",
             found.rate_ratio >= CATCH_UP_SHARE,
-            f"{found.catch_up_per_s:,.0f} against {found.rebuild_per_s:,.0f} events/s, from exec",
+            f"{found.catch_up_per_s:,.0f} against {found.rebuild_per_s:,.0f} events/s;"
+            f" {found.exec_s:.1f} s from exec",
         )
     )
     figures.append(
