@@ -89,8 +89,8 @@ down: ## stop what `make cluster` started, and nothing else
 load: setup ## 200 agents and 20 gateways on one peer: 60 s of calls, then more than it can take
 	$(BIN)/python -m tests.load
 
-bench: setup ## measure the figures of docs/benchmarks.md on this machine
-	$(BIN)/python -m tests.benchmarks.run
+bench: setup ## measure the figures of docs/benchmarks.md on this machine; QUICK=1 with shorter logs
+	$(BIN)/python -m tests.benchmarks.run $(if $(QUICK),--quick)
 
 sim: setup ## simulated histories: RUNS=100 seeds of each simulation from SEED=0, or MINUTES=10 on all cores; OF= BUG=
 	$(BIN)/python -m tests.simulation --of $(or $(OF),all) --seed $(or $(SEED),0) $(if $(MINUTES),--minutes $(MINUTES),--runs $(or $(RUNS),100)) $(if $(WORKERS),--workers $(WORKERS)) $(if $(BUG),--bug "$(BUG)")

@@ -1,8 +1,11 @@
 """One page for a peer that is behind: which ranges to read, what fits, and what the reply says.
 
-Pure: the caller reads.  Older epochs go first, so that the links between epochs are known before what they
-cover.  A stream whose stored hash contradicts the asker's is not sent: the reply shows the hash instead, and
-the asker sees the fork.  Of a stream that is quarantined nothing goes out beyond what is agreed.
+Pure: the caller reads. Streams of several peers go in step, in small parts, always the one that is furthest
+behind by the clocks in its events: what was placed before a memory then also arrives before it, and the asker
+need not judge the memory twice. Of one peer older epochs go first, so that the links between epochs are known
+before what they cover. A stream whose stored hash contradicts the asker's is not sent: the reply shows the
+hash instead, and the asker sees the fork. Of a stream that is quarantined nothing goes out beyond what is
+agreed.
 """
 
 from __future__ import annotations
@@ -16,9 +19,14 @@ from mesh.digests import HEADS_MAX, PullReply, PullRequest
 from mesh.ports import Head, Segment
 from mesh.segments import NOTHING, SEGMENT_FRAME_BYTES, fitting, last_of, segment_bytes
 from proto import limits
+from proto.clock import ZERO, Hlc
+from proto.errors import ProtocolError
+from proto.events import parse_header
+from proto.ids import PeerId
 from proto.streams import StreamId
 
 _ROOM_MIN = 1024  # less room than this is not worth a read
+_PART_BYTES = 32 * 1024  # read at once of each of several peers: some thirty events
 
 
 class Read(NamedTuple):
@@ -67,7 +75,11 @@ class Page:
         taken = ahead[: max_heads - len(self._heads)]
         self._more = len(taken) < len(ahead)
         self._heads.update((stream, heads[stream]) for stream in taken)
-        self._waiting = deque((stream, self._asked(stream).sequence + 1) for stream in taken)
+        self._waiting: dict[PeerId, deque[tuple[StreamId, int]]] = {}
+        for stream in taken:
+            self._waiting.setdefault(stream.peer, deque()).append((stream, self._asked(stream).sequence + 1))
+        self._reached: dict[PeerId, Hlc] = {}  # how far the page has come, or what comes first
+        self._turn: PeerId | None = None
 
     def next_read(self) -> Read | None:
         """Return what to read next, or None when the page is full or complete."""
@@ -76,14 +88,20 @@ class Page:
         if self._segments and self._room < _ROOM_MIN:
             self._more = True
             return None
-        stream, first = self._waiting[0]
+        self._turn = min(self._waiting, key=lambda peer: self._reached.get(peer, ZERO))
+        stream, first = self._waiting[self._turn][0]
         if self._end(stream) < first:
             return Read(stream, first, 1)  # only to compare what lies before it
-        return Read(stream, first, self._room - SEGMENT_FRAME_BYTES)
+        if self._is_first_look():
+            return Read(stream, first, 1)
+        most = self._room if len(self._waiting) == 1 else min(self._room, _PART_BYTES)
+        return Read(stream, first, most - SEGMENT_FRAME_BYTES)
 
     def add(self, segment: Segment | None) -> None:
         """Take what the last `next_read` found; None if the log has nothing there."""
-        stream, first = self._waiting.popleft()
+        assert self._turn is not None
+        looking = self._is_first_look()
+        stream, first = self._take_turn(self._turn)
         if segment is None or segment.stream != stream or segment.first != first:
             return
         asked = self._asked(stream)
@@ -93,24 +111,43 @@ class Page:
         end = self._end(stream)
         if end < first:
             return
+        if looking:
+            self._reached[stream.peer] = _clock_of(segment.events[0][0])
+            self._wait(stream, first)
+            return
         segment = replace(segment, events=segment.events[: end + 1 - first])
         part = fitting(segment, self._room)
         if part is None and not self._segments:
             part = replace(segment, events=segment.events[:1])  # one event goes whatever its size
         if part is None:
-            self._waiting.appendleft((stream, first))
+            self._wait(stream, first)
             self._room = 0
             return
         self._segments.append(part)
+        self._reached[stream.peer] = _clock_of(part.events[-1][0])
         self._room -= segment_bytes(part)
         if last_of(part) < end:
-            self._waiting.appendleft((stream, last_of(part) + 1))
+            self._wait(stream, last_of(part) + 1)
             if len(part.events) < len(segment.events):
                 self._room = 0
 
     def reply(self) -> PullReply:
         """Return the page."""
         return PullReply(self.request.id, tuple(self._segments), self._heads, more=self._more)
+
+    def _is_first_look(self) -> bool:
+        """Tell whether all that is wanted of this turn is when its next event was made."""
+        return len(self._waiting) > 1 and self._turn not in self._reached
+
+    def _take_turn(self, peer: PeerId) -> tuple[StreamId, int]:
+        waiting = self._waiting[peer]
+        taken = waiting.popleft()
+        if not waiting:
+            del self._waiting[peer]
+        return taken
+
+    def _wait(self, stream: StreamId, first: int) -> None:
+        self._waiting.setdefault(stream.peer, deque()).appendleft((stream, first))
 
     def _end(self, stream: StreamId) -> int:
         """Return the last sequence that is handed on."""
@@ -124,6 +161,13 @@ class Page:
     def _contradict(self, stream: StreamId, ours: Head) -> None:
         self.forks.append((stream, ours.sequence, self._asked(stream).hash))
         self._heads[stream] = ours
+
+
+def _clock_of(header: bytes) -> Hlc:
+    try:
+        return parse_header(header).hlc
+    except ProtocolError:
+        return ZERO  # the asker will find it out
 
 
 _NOT_ASKED = Head(2**62, b"")

@@ -126,6 +126,7 @@ class PeerCore:
             self.derived = DerivedState(self.indexes, self.columns, self.embedder.space)
             if self.config.embedder != "none":
                 self.derived.load(db, self._snapshot, self.embedder.dimensions)
+                self._unsaved_cells = self.derived.rebuilt  # or the next start would read them again
         except (apsw.CorruptError, apsw.NotADBError) as error:
             db.close()
             raise database.damaged(self.directory.log, error) from error

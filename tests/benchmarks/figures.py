@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import statistics
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from node.maintenance import rebuild
 from tests.benchmarks.concern import measure_concern
+from tests.benchmarks.figure import Figure
 from tests.benchmarks.matching import matching_ms
 from tests.benchmarks.peer_process import Agent, Mesh, mesh
 from tests.benchmarks.raw import RawLimits
+from tests.benchmarks.rebuilding import rebuild_rate
 from tests.benchmarks.texts import QUESTIONS, memories
 
 ROUNDS = 12
@@ -29,21 +27,6 @@ STDIO_OVERHEAD_MS = 1.5
 GATEWAY_MB = 60
 CONCERN_RATIO = 2.0
 RAW_EVERY = 5  # every fifth request of a bulk is embedded raw too, just before
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One row of the table.
-
-    Args:
-        holds: whether the bar is met; None for a figure without one.
-    """
-
-    what: str
-    value: str
-    bar: str
-    holds: bool | None
-    detail: str = ""
 
 
 def paired(product: Any, raw: Any, arguments: list[str]) -> tuple[float, float, list[float]]:
@@ -176,22 +159,13 @@ def _memory(empty_mb: float, full_mb: float) -> Figure:
 
 def _rebuild(directory: Path) -> Figure:
     """Copy the log aside and rebuild it, while the peer goes on."""
-    with tempfile.TemporaryDirectory(prefix="hyphae-bench-copy-") as name:
-        copy = Path(name) / "peer-1"
-        copy.mkdir()
-        source, target = sqlite3.connect(directory / "log.db"), sqlite3.connect(copy / "log.db")
-        source.backup(target)
-        target.close()
-        source.close()
-        shutil.copy(directory / "peer.json", copy)
-        shutil.copytree(directory / "secrets", copy / "secrets")
-        result = rebuild(copy, lambda _done, _of: None)
+    result = rebuild_rate(directory)
     return Figure(
         "rebuild of all projections and indexes from the log, 100 live beacons",
-        f"{result['events_per_s']:,} events/s",
+        f"{result.per_s:,} events/s",
         ">= 5,000 events/s",
-        result["events_per_s"] >= 5_000,
-        f"{result['events']:,} events",
+        result.per_s >= 5_000,
+        f"{result.events:,} events",
     )
 
 
@@ -297,5 +271,3 @@ ALL = {
     "delivery": delivery,
     "single": single_peer,
 }
-
-__all__ = ["ALL", "Figure"]

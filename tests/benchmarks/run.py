@@ -1,16 +1,19 @@
-"""`python -m tests.benchmarks.run [names] [--write]`: measure, print the table, optionally write the page."""
+"""`python -m tests.benchmarks.run [names] [--quick] [--write]`: measure, print the table, maybe write the page."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import platform
 import sys
 from pathlib import Path
 
 from node.cpus import available_cpus
 from node.version import version
-from tests.benchmarks.figures import ALL, Figure
+from tests.benchmarks.figure import Figure
+from tests.benchmarks.figures import ALL
+from tests.benchmarks.recovery import FULL, QUICK, RECOVERY
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
@@ -40,15 +43,20 @@ def machine() -> str:
 def main() -> int:
     """Return 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
+    known = [*ALL, *RECOVERY]
     parser.add_argument(
-        "names", nargs="*", choices=[[], *ALL], default=[], help=f"of {', '.join(ALL)}; all by default"
+        "names", nargs="*", choices=[[], *known], default=[], help=f"of {', '.join(known)}; all by default"
     )
+    parser.add_argument("--quick", action="store_true", help="shorter logs where their length can be chosen")
     parser.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
     options = parser.parse_args()
     figures: list[Figure] = []
-    for name in options.names or ALL:
-        print(f"measuring {name} ...", file=sys.stderr)
-        ALL[name](figures)
+    for name in options.names or known:
+        print(f"measuring {name}, load {os.getloadavg()[0]:.1f} ...", file=sys.stderr)
+        if name in ALL:
+            ALL[name](figures)
+        else:
+            RECOVERY[name](figures, QUICK if options.quick else FULL)
     text = f"Measured on {datetime.date.today().isoformat()}: {machine()}.\n\n{table(figures)}"
     print(text)
     if options.write:

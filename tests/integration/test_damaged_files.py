@@ -317,6 +317,15 @@ class TestTheIndexSnapshot:
         peer.start()
         assert (_vectors(peer), problems(peer)) == (1, "")
 
+    def test_that_was_missing_is_written_at_the_end_though_nothing_was_stored(
+        self, peer: RunningPeer
+    ) -> None:
+        store(peer, "one")
+        peer.kill()
+        peer.start()
+        assert peer.stop() == 0
+        assert (peer.directory / "index" / "vectors.snapshot").stat().st_size > 0
+
 
 def _flip_middle(path: Path) -> None:
     data = bytearray(path.read_bytes())

@@ -10,6 +10,7 @@ from mesh.digests import PullReply, PullRequest, Sender, decode_pull, encode_pul
 from mesh.effects import Apply, Channel, Publish, Serve
 from mesh.engine_config import EngineConfig
 from mesh.ports import Head
+from mesh.segments import last_of
 from mesh.serving import Page
 from proto.streams import StreamId
 from tests.support.engines import Bench, Node
@@ -82,6 +83,21 @@ def test_a_page_is_about_the_peers_concerned_only() -> None:
     heads = {A: Head(5, bytes(32)), B: Head(5, bytes(32))}
     request = PullRequest(b"pull-id!", Sender(peer(1), b"bootboot"), b"rebooted", {A.peer: {}})
     assert set(Page(request, heads).reply().heads or {}) == {A}
+
+
+def test_streams_of_several_peers_go_in_step_by_the_clocks_of_their_events() -> None:
+    held = disk(A, B, count=1_500)  # the clock of an event is its sequence
+    positions = {A.peer: {}, B.peer: {B: Head(400, held.streams[B][399].hash)}}
+    request = PullRequest(b"pull-id!", Sender(peer(1), b"bootboot"), b"rebooted", positions)
+    page = Page(request, held.heads())
+    while (read := page.next_read()) is not None:
+        page.add(held.read(*read))
+    reached = {A: 0, B: 400}
+    for part in page.reply().segments:
+        behind = min(reached, key=lambda s: reached[s])
+        assert (part.stream, part.first) == (behind, reached[behind] + 1)
+        reached[behind] = last_of(part)
+    assert reached[A] > 400 < reached[B]
 
 
 # -- one at a time
