@@ -56,8 +56,8 @@ def one_run(on: str, scenario: Scenario, seed: int, seconds: float) -> dict[str,
     path = KEPT / f"{time.strftime('%Y%m%dT%H%M%S')}-{on}-{scenario.name}-{seed}.jsonl"
     history, began = History(path), time.monotonic()
     try:
-        with cluster_for(on, scenario) as cluster:
-            play(cluster, scenario, history, seed, seconds, say)
+        with cluster_for(on, scenario) as cluster, short_directory() as home:
+            play(cluster, scenario, history, seed, seconds, say, home)
     finally:
         history.close()
     return judged(path) | {

@@ -8,11 +8,12 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from tests.chaos.cluster import PEERS, SERVERS, Cluster
-from tests.chaos.history import BEGIN, FAULT, HEAL, History
+from tests.chaos.facts import HEALING
+from tests.chaos.history import BEGIN, FAULT, HEAL, NOTE, History
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,14 @@ class Strike:
     Args:
         hold_s: how long it lasts before `heal`.
         total: nobody can be served while it lasts.
+        told: what the history shall say of it besides; `heal` may add to it.
     """
 
     targets: Sequence[str]
     hold_s: float
     heal: Callable[[], None]
     total: bool = False
+    told: dict[str, Any] = field(default_factory=dict)
 
 
 Fault = Callable[[Cluster, random.Random], Strike]
@@ -110,6 +113,7 @@ class Injector:
 
     Args:
         rng: decides what, whom and how long.
+        faults: all that there are, by name.
         probe: returns how many events each peer holds, None where it does not say; asked before each heal, so that
             the history shows whether the fault had an effect.
     """
@@ -120,8 +124,10 @@ class Injector:
         history: History,
         rng: random.Random,
         probe: Callable[[], Sequence[int | None]],
+        faults: Mapping[str, Fault] = FAULTS,
     ) -> None:
         self._cluster, self._history, self._rng, self._probe = cluster, history, rng, probe
+        self._faults = faults
         self._waiting = threading.Event()
 
     def play(self, *names: str) -> None:
@@ -131,15 +137,18 @@ class Injector:
         try:
             for name in names:
                 self._history.note(BEGIN, "injector", name)
-                strike = FAULTS[name](self._cluster, self._rng)
+                strike = self._faults[name](self._cluster, self._rng)
                 strikes.append((name, strike))
-                self._history.note(FAULT, "injector", name, targets=list(strike.targets), total=strike.total)
+                of = {"targets": list(strike.targets), "total": strike.total, **strike.told}
+                self._history.note(FAULT, "injector", name, **of)
             self._waiting.wait(max(strike.hold_s for _, strike in strikes))
             events = list(self._probe())
         finally:
+            self._history.note(NOTE, "injector", HEALING)
             for name, strike in reversed(strikes):
                 strike.heal()
-                self._history.note(HEAL, "injector", name, targets=list(strike.targets), events=events)
+                of = {"targets": list(strike.targets), "events": events, **strike.told}
+                self._history.note(HEAL, "injector", name, **of)
 
     def rest(self, seconds: float) -> None:
         """Leave the mesh alone for a while."""

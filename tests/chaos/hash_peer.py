@@ -1,8 +1,12 @@
-"""`hyphae node` with an embedder that needs no model: `python -m tests.chaos.hash_peer node ...`."""
+"""`hyphae node` with an embedder that needs no model: `python -m tests.chaos.hash_peer node ...`.
+
+With `CHAOS_PLANT` it has a fault, see `plants`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +16,7 @@ from node.cli import node as node_command
 from node.cli.root import run
 from node.peer import PeerConfig
 from node.settings import Settings
+from tests.chaos.plants import PLANT_VARIABLE, plant
 
 
 def main(arguments: list[str]) -> int:
@@ -22,6 +27,8 @@ def main(arguments: list[str]) -> int:
         return dataclasses.replace(usual(options, settings, data), embedder="hash")
 
     node_command._peer_config = with_hashes
+    if os.environ.get(PLANT_VARIABLE):
+        plant(os.environ[PLANT_VARIABLE])
     return run(arguments)
 
 

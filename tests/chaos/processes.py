@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 from deploy.prepare import prepare
 from mesh.nats_address import format_nats_url, parse_nats_url
 from tests.chaos.cluster import PEERS, SERVERS
+from tests.chaos.looking import FILES
+from tests.chaos.plants import PLANT_VARIABLE
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
 from tests.support.nats_process import free_port
@@ -41,10 +44,11 @@ class ProcessCluster:
     Args:
         root: a short path; everything is below.
         model: embed with the real model.
+        plant: name of a fault of the product to be planted, see `plants`.
     """
 
-    def __init__(self, root: Path, *, model: bool = False) -> None:
-        self._root, self._model = root, model
+    def __init__(self, root: Path, *, model: bool = False, plant: str = "") -> None:
+        self._root, self._model, self._plant = root, model, plant
         self._plan = loopback_plan(root)
         self._servers = {name: PreparedServer(self._plan, n) for n, name in enumerate(SERVERS, 1)}
         self._loop = asyncio.new_event_loop()
@@ -100,7 +104,8 @@ class ProcessCluster:
         join = () if number == 1 else ("--join", f"@{secrets / 'invitation'}")
         kind = RunningPeer if self._model else HashPeer
         options = ("--nats-url", f"@{file}", *join, "--http-port", str(free_port()))
-        return kind(self._root, *options, environment={"PYTHONPATH": str(ROOT)}, name=name)
+        environment = {"PYTHONPATH": str(ROOT), PLANT_VARIABLE: self._plant}
+        return kind(self._root, *options, environment=environment, name=name)
 
     @staticmethod
     def _keep_to_proxies(config: Path) -> None:
@@ -117,6 +122,18 @@ class ProcessCluster:
 
     def operator_key(self) -> str:
         return self._peers["peer-1"].secret("operator")
+
+    def copy_log(self, peer: str, into: Path) -> None:
+        for name in FILES:
+            if (file := self._peers[peer].directory / name).exists():
+                shutil.copy(file, into)
+
+    def said(self, peer: str) -> str:
+        return self._peers[peer].log()
+
+    def nats_url(self) -> str | None:
+        (user,) = self._plan.gateways
+        return (self._plan.peer(1).secrets / f"nats-{user}.url").read_text().strip()
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
         directory = str(self._plan.peer(PEERS.index(peer) + 1).path)

@@ -10,19 +10,25 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.caller import CALL_S
 from tests.chaos.cluster import PEERS, Cluster
-from tests.chaos.faults import FAULTS, Injector
+from tests.chaos.ending import listen, look_into_all
+from tests.chaos.faults import FAULTS, Fault, Injector
 from tests.chaos.history import HEAL, NOTE, OK, UNKNOWN, History
+from tests.chaos.looking import LOOKING
 from tests.chaos.serving import for_each
 from tests.chaos.workload import PROFILES, Agent, make_agents
 from tests.support.http_agent import HttpAgent
+from tests.support.hyphae_command import eventually
 
 SETTLE_S: Final = 60.0
 PROBE_S: Final = 1.0
 BETWEEN_S: Final = 2.0  # faults of a scenario, at most
+WANTED: Final = 2  # members that hold a store before it is answered, in a mesh of three
+ALL: Final[Mapping[str, Fault]] = {**FAULTS, **LOOKING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +55,9 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("pauses", ("pause_peer", "pause_server")),
         Scenario("partitions", ("cut_off_one", "cut_off_each", "flap")),
         Scenario("restarts", ("restart_in_turn",)),
-        Scenario("mixed", tuple(FAULTS)),
-        Scenario("pairs", tuple(f for f in FAULTS if f != "restart_in_turn"), pairs=True),
+        Scenario("honesty", ("kill_all_and_look", "cut_off_kill_and_look", "cut_off_each", "pause_peer")),
+        Scenario("mixed", tuple(ALL)),
+        Scenario("pairs", tuple(f for f in ALL if f != "restart_in_turn"), pairs=True),
         Scenario("model", tuple(FAULTS), model=True),
     )
 }
@@ -63,17 +70,22 @@ def play(
     seed: int,
     seconds: float,
     say: Callable[[str], None],
+    home: Path,
 ) -> None:
     """Run a scenario on a cluster that is up; stops it in the end.
 
     Args:
         seconds: during which faults are injected; each is injected at least once.
+        home: a directory for what agents start.
     """
     rng, stop = random.Random(f"{seed}/{scenario.name}"), threading.Event()
     urls = {peer: cluster.url(peer) for peer in PEERS}
     operator = cluster.operator_key()
-    history.note(NOTE, "observer", "peers", names=list(PEERS), cluster=cluster.description, seed=seed)
-    agents = make_agents(history, urls, _keys(urls["peer-1"], operator), seed, stop)
+    _until_all_are_members(urls, operator)
+    names = {"names": list(PEERS), "w": WANTED}
+    history.note(NOTE, "observer", "peers", cluster=cluster.description, seed=seed, **names)
+    keys = _keys(urls["peer-1"], operator)
+    agents = make_agents(history, urls, keys, seed, stop, cluster.nats_url(), home)
     threads = [threading.Thread(target=agent.work, name=agent.profile.name) for agent in agents]
     try:
         for_each(Agent.settle, agents)
@@ -84,6 +96,7 @@ def play(
             history,
             rng,
             lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls.values()),
+            ALL,
         )
         _inject(injector, scenario, rng, seconds, say)
     finally:
@@ -96,8 +109,8 @@ def play(
     cluster.stop()
     for peer, seen in zip(PEERS, for_each(cluster.inspect, PEERS), strict=True):
         history.note(NOTE, "observer", "log", peer, **seen)
-    for agent in agents:
-        agent.caller.close()
+    look_into_all(cluster, history)
+    for_each(Agent.close, agents)
 
 
 def _keys(url: str, operator: str) -> dict[str, str]:
@@ -140,16 +153,26 @@ def _look_at_the_end(
     say: Callable[[str], None],
 ) -> None:
     own = dict(filter(None, for_each(lambda p: _takes_a_store(p, urls[p], operator, history), PEERS)))
-    for_each(Agent.finish_stores, agents)
+    listen({f"peer-{key[-1]}": node for node, key in own.items()}, urls, operator, history)
+    for_each(lambda agent: agent.storing.finish(), agents)
     _settle(urls, operator)
-    for_each(Agent.drain_to_the_end, agents)
+    for_each(lambda agent: agent.reading.to_the_end(), agents)
     say("settled; looking what each peer holds")
     for peer in PEERS:
         held = _held_of(own, urls[peer], operator)
         for seen in for_each(lambda agent: agent.look(peer), agents):  # noqa: B023 - used before it changes
             held.update(seen)
         history.note(NOTE, "observer", "holds", peer, keys=held)
+        for_each(lambda agent: agent.search(peer), agents)  # noqa: B023
     _settle(urls, operator)
+
+
+def _until_all_are_members(urls: Mapping[str, str], operator: str) -> None:
+    """Wait until every peer counts all of them: from then on as many hold a store as `WANTED` says."""
+    for url in urls.values():
+        caller = HttpAgent(url, operator)
+        eventually(lambda c=caller: c("status")["write_concern"] == WANTED, "all are members", SETTLE_S)  # type: ignore[misc]
+        caller.close()
 
 
 def _held_of(nodes: Mapping[str, str], url: str, operator: str) -> dict[str, str]:

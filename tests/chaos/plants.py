@@ -1,0 +1,3 @@
+"""stub"""
+PLANT_VARIABLE = "CHAOS_PLANT"
+def plant(name: str) -> None: ...
