@@ -19,6 +19,7 @@ from typing import Any
 from tests.chaos.checkers import SHOWN, figures, violations
 from tests.chaos.cluster import Cluster
 from tests.chaos.history import History, read_history
+from tests.chaos.planted import play_planted
 from tests.chaos.processes import ProcessCluster
 from tests.chaos.run import SCENARIOS, Scenario, play
 from tests.chaos.totals import total
@@ -88,8 +89,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="of faults in each scenario")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on with further seeds for so long")
     parser.add_argument("--total", action="store_true", help="only sum up the reports of all runs so far")
+    parser.add_argument("--planted", action="store_true", help="only show that faults planted into peers are found")
     parser.add_argument("--judge", type=Path, metavar="FILE", help="only judge a history")
     given = parser.parse_args(arguments)
+    if given.planted:
+        return 0 if play_planted(given.scenarios, given.seed, KEPT, say) else 1
     unknown = set(given.scenarios) - SCENARIOS.keys()
     if unknown:
         parser.error(f"no scenario: {', '.join(sorted(unknown))}")

@@ -1,4 +1,4 @@
-"""Plain facts of a run that several checks need: who was there, what was wanted, what was certainly broken when.  Pure."""
+"""Plain facts of a run that several checks need: who was there, what was wanted, what was broken when.  Pure."""
 
 from __future__ import annotations
 

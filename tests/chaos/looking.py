@@ -68,7 +68,9 @@ def told_of(logs: Mapping[str, Seen]) -> dict[str, Any]:
 
 def _read(db: apsw.Connection) -> Seen:
     seen = Seen()
-    streams = db.execute("SELECT stream_no, peer, partition, ordinal, random FROM streams").fetchall()
+    streams: list[Any] = db.execute(
+        "SELECT stream_no, peer, partition, ordinal, random FROM streams"
+    ).fetchall()
     for number, peer, partition, ordinal, rand in streams:
         name = f"{format_base32(peer)[:8]}.{partition}.{ordinal}.{rand.hex()}"
         previous, parts, expected = NO_HASH, list[str](), 1

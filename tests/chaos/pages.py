@@ -68,7 +68,7 @@ def pages(records: Sequence[Record]) -> Iterator[Page]:
             bool(call.get("looks")),
             bool(call.get("lost")),
             bool(call.get("together")),
-            (earlier,) if earlier is not None and earlier.where == end.where else (),
+            (earlier,) if earlier is not None and end.where and earlier.where == end.where else (),
         )
         if not page.looked:
             known[reader, page.cursor] = page

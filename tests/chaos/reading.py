@@ -1,4 +1,4 @@
-"""How an agent reads: as itself or in sessions, with `ack` or without, twice at once, losing pages, looking, skipping."""
+"""How an agent reads: as itself or in sessions, with `ack` or without, twice at once, losing, looking, skipping."""
 
 from __future__ import annotations
 

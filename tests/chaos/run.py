@@ -82,8 +82,8 @@ def play(
     urls = {peer: cluster.url(peer) for peer in PEERS}
     operator = cluster.operator_key()
     _until_all_are_members(urls, operator)
-    names = {"names": list(PEERS), "w": WANTED}
-    history.note(NOTE, "observer", "peers", cluster=cluster.description, seed=seed, **names)
+    of: dict[str, Any] = {"names": list(PEERS), "w": WANTED, "cluster": cluster.description}
+    history.note(NOTE, "observer", "peers", seed=seed, **of)
     keys = _keys(urls["peer-1"], operator)
     agents = make_agents(history, urls, keys, seed, stop, cluster.nats_url(), home)
     threads = [threading.Thread(target=agent.work, name=agent.profile.name) for agent in agents]

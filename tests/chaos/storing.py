@@ -177,7 +177,12 @@ class Storing:
         canary = words["owner"] if project == PRIVATE else words["tenant"]
         word = "".join(rng.choices(string.ascii_lowercase, k=12))
         text = f"[{key}] {word} {' '.join(rng.sample(WORDS, 3))}; {canary}-{self._number}"
-        arguments = {"content": text, "cell_type": "Fact", "project": project, "idempotency_key": key}
+        arguments: dict[str, Any] = {
+            "content": text,
+            "cell_type": "Fact",
+            "project": project,
+            "idempotency_key": key,
+        }
         if rng.random() < 0.3:
             arguments["tags"] = [rng.choice(WORDS)]
         mine = [
