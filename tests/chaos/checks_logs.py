@@ -91,7 +91,8 @@ def finally_logs_verify(records: Sequence[Record]) -> list[str]:
 
 def anytime_somebody_serves(records: Sequence[Record]) -> list[str]:
     """Liveness: no 30 s without a success while not everything was taken down."""
-    found, last, total = [], 0.0, False
+    found, total = [], False
+    last = next((r.at_s for r in records if r.kind == OK), 0.0)  # what was started before that took its time
     for record in records:
         total = total or (record.kind == FAULT and bool(record.value.get("total")))
         if record.kind == OK:

@@ -215,11 +215,11 @@ def test_reports_are_summed_up_by_scenario_and_over_all() -> None:
         "stores": 10,
         "listed": 7,
         "healed_to_delivered_s": 2.5,
-        "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1},
+        "faults": {"kill_all_peers": 2, "kill_peer": 1, "flap": 1, "kill_all_and_look": 1},
         "violations": {"finally_x": [3, ["a"]]},
         "repeats_unmarked_elsewhere": 5,
     }
     other = {**report, "scenario": "kills", "healed_to_delivered_s": None, "violations": {}}
     lines = table([report, other, report]).splitlines()
-    assert lines[2] == "| processes | kills | 1 | 10 | 7 | 7 | 4 | 0 | 0 | 5 | - | 0 |"
-    assert lines[4] == "| **all** |  | 3 | 30 | 21 | 21 | 12 | 0 | 0 | 15 | 2.5 | 6 |"
+    assert lines[2] == "| processes | kills | 1 | 10 | 7 | 10 | 4 | 0 | 0 | 3 | 5 | - | 0 |"
+    assert lines[4] == "| **all** |  | 3 | 30 | 21 | 30 | 12 | 0 | 0 | 9 | 15 | 2.5 | 6 |"

@@ -10,12 +10,24 @@ from typing import Any, Final
 
 HEADINGS: Final = (
     *("on", "scenario", "runs", "stores acknowledged", "entries listed", "kills", "partitions", "pauses"),
-    *("rolling restarts", "repeats unmarked", "longest heal to delivery, s", "violations"),
+    *(
+        "rolling restarts",
+        "logs read in between",
+        "repeats unmarked",
+        "longest heal to delivery, s",
+        "violations",
+    ),
 )
-KILLS: Final = ("kill_peer", "kill_all_peers", "kill_server", "kill_all_servers")
+LOOKS: Final = ("kill_all_and_look", "cut_off_kill_and_look")
+KILLS: Final = ("kill_peer", "kill_all_peers", "kill_server", "kill_all_servers", *LOOKS)
 PARTITIONS: Final = ("cut_off_one", "cut_off_each", "flap")
 PAUSES: Final = ("pause_peer", "pause_server")
-MEMBERS: Final = {"kill_all_peers": 3, "kill_all_servers": 3, "flap": 4}  # how often one of them counts
+MEMBERS: Final = {  # how often one of them counts
+    "kill_all_peers": 3,
+    "kill_all_servers": 3,
+    "flap": 4,
+    **dict.fromkeys(LOOKS, 3),
+}
 
 
 def total(path: Path) -> str:
@@ -40,7 +52,7 @@ def _sums(reports: Sequence[Mapping[str, Any]]) -> list[object]:
     return [
         len(reports),
         *(sum(r[name] for r in reports) for name in ("stores", "listed")),
-        *(_count(reports, faults) for faults in (KILLS, PARTITIONS, PAUSES, ("restart_in_turn",))),
+        *(_count(reports, faults) for faults in (KILLS, PARTITIONS, PAUSES, ("restart_in_turn",), LOOKS)),
         sum(r["repeats_unmarked_elsewhere"] for r in reports),
         max(delivered, default="-"),
         sum(count for r in reports for count, _ in r["violations"].values()),
