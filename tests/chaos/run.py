@@ -86,6 +86,30 @@ def play(
     history.note(NOTE, "observer", "peers", seed=seed, **of)
     keys = _keys(urls["peer-1"], operator)
     agents = make_agents(history, urls, keys, seed, stop, cluster.nats_url(), home)
+    try:
+        _work(agents, stop, cluster, scenario, history, rng, seconds, say)
+        _heal(cluster, history)
+        _look_at_the_end(agents, urls, operator, history, say)
+    finally:
+        for_each(Agent.close, agents)
+    cluster.stop()
+    for peer, seen in zip(PEERS, for_each(cluster.inspect, PEERS), strict=True):
+        history.note(NOTE, "observer", "log", peer, **seen)
+    look_into_all(cluster, history)
+
+
+def _work(
+    agents: Sequence[Agent],
+    stop: threading.Event,
+    cluster: Cluster,
+    scenario: Scenario,
+    history: History,
+    rng: random.Random,
+    seconds: float,
+    say: Callable[[str], None],
+) -> None:
+    """Let the agents work while faults are injected."""
+    urls, operator = [cluster.url(peer) for peer in PEERS], cluster.operator_key()
     threads = [threading.Thread(target=agent.work, name=agent.profile.name) for agent in agents]
     try:
         for_each(Agent.settle, agents)
@@ -95,7 +119,7 @@ def play(
             cluster,
             history,
             rng,
-            lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls.values()),
+            lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls),
             ALL,
         )
         _inject(injector, scenario, rng, seconds, say)
@@ -104,13 +128,6 @@ def play(
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
-    _heal(cluster, history)
-    _look_at_the_end(agents, urls, operator, history, say)
-    cluster.stop()
-    for peer, seen in zip(PEERS, for_each(cluster.inspect, PEERS), strict=True):
-        history.note(NOTE, "observer", "log", peer, **seen)
-    look_into_all(cluster, history)
-    for_each(Agent.close, agents)
 
 
 def _keys(url: str, operator: str) -> dict[str, str]:
@@ -153,7 +170,7 @@ def _look_at_the_end(
     say: Callable[[str], None],
 ) -> None:
     own = dict(filter(None, for_each(lambda p: _takes_a_store(p, urls[p], operator, history), PEERS)))
-    listen({f"peer-{key[-1]}": node for node, key in own.items()}, urls, operator, history)
+    listen({key.removeprefix("observer-"): node for node, key in own.items()}, urls, operator, history)
     for_each(lambda agent: agent.storing.finish(), agents)
     _settle(urls, operator)
     for_each(lambda agent: agent.reading.to_the_end(), agents)
