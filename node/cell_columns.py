@@ -140,7 +140,11 @@ class CellColumns:
             return np.array(found, dtype=np.int64)
 
     def passing(self, tenant: TenantId, wanted: CellFilter) -> Ids | None:
-        """Return the cells that pass, int64[n] ascending, or None when every cell of the layer does."""
+        """Return the cells that pass, int64[n] ascending, or None when every cell of the layer does.
+
+        That is so for the moment only, and None says nothing of cells that come next: what is found without a
+        filter has to pass `admits` before anybody is shown it.
+        """
         with self._lock:
             table = self._tables.get(tenant)
             if table is None:
@@ -151,6 +155,17 @@ class CellColumns:
             if mask.sum() == in_layer.sum():
                 return None
             return np.sort(rows["cell_no"][mask])
+
+    def admits(self, tenant: TenantId, wanted: CellFilter, numbers: Ids) -> npt.NDArray[np.bool_]:
+        """Return which of these cells pass now, bool[n]; unknown ones do not."""
+        with self._lock:
+            table = self._tables.get(tenant)
+            places = [-1 if table is None else table.at.get(n, -1) for n in numbers.tolist()]
+            known = np.array(places, dtype=np.int64) >= 0
+            if table is not None and known.any():
+                rows = table.rows[[place for place in places if place >= 0]]
+                known[known] = (rows["layer"] == wanted.layer) & self._mask(table, rows, wanted)
+            return known
 
     def _put(self, table: _Table, cell: CellRow) -> None:
         row = table.at.get(cell.cell_no)

@@ -88,7 +88,7 @@ class Retrieval:
             if allowed is not None and len(allowed) == 0:
                 return show(db, [])
             matches = None if mode == "vector" else self._lexical.match(db, tenant, text)
-            return show(db, self._rank((tenant, wanted.layer), embedding, matches, allowed, k, mode))
+            return show(db, self._rank(tenant, wanted, embedding, matches, allowed, k, mode))
 
         return await self._pool.read(find)
 
@@ -115,12 +115,11 @@ class Retrieval:
             if matches is not None:
                 share = float(matches.shares_of(number)[0])
             allowed = self._columns.passing(tenant, wanted)
-            key = tenant, wanted.layer
 
             def found(k: int) -> Found:
                 if allowed is not None and len(allowed) == 0:
                     return []
-                return self._rank(key, embedding, matches, allowed, k, mode)
+                return self._rank(tenant, wanted, embedding, matches, allowed, k, mode)
 
             return {k: found(k) for k in ks}, Scored(cosine, share, distance(mode, cosine, share))
 
@@ -128,19 +127,25 @@ class Retrieval:
 
     def passes(self, tenant: TenantId, wanted: CellFilter, cell_no: int) -> bool:
         """Tell whether a cell passes a filter."""
-        allowed = self._columns.passing(tenant, wanted)
-        in_layer = self._columns.numbers(tenant, wanted.layer) if allowed is None else allowed
-        return bool(np.isin(cell_no, in_layer))
+        return bool(self._columns.admits(tenant, wanted, np.array([cell_no], dtype=np.int64)).all())
 
     def _rank(
         self,
-        key: IndexKey,
+        tenant: TenantId,
+        wanted: CellFilter,
         embedding: Embedding | None,
         matches: LexicalMatches | None,
         allowed: Ids | None,
         k: int,
         mode: str,
     ) -> Found:
+        """Return what both arms find, nearest first.
+
+        Args:
+            allowed: what passed the filter a moment ago, to look there only; who has come since is told by
+                `admits`, last of all.
+        """
+        key = tenant, wanted.layer
         many = max(CANDIDATES * k, CANDIDATES_MIN)
         lexical = _NOTHING if matches is None else self._best(key, matches, allowed, many)
         dense, cosines = _NOTHING, np.zeros(0, dtype=np.float32)
@@ -153,8 +158,9 @@ class Retrieval:
         else:
             cosines = np.zeros(len(numbers), dtype=np.float32)
         shares = np.zeros(len(numbers)) if matches is None else matches.shares_of(numbers)
-        scored = zip(numbers.tolist(), cosines.tolist(), shares.tolist(), strict=True)
-        ranked = sorted((distance(mode, cosine, share), -n) for n, cosine, share in scored)
+        admitted = self._columns.admits(tenant, wanted, numbers).tolist()
+        scored = zip(numbers.tolist(), cosines.tolist(), shares.tolist(), admitted, strict=True)
+        ranked = sorted((distance(mode, cosine, share), -n) for n, cosine, share, passes in scored if passes)
         return [(-n, d) for d, n in ranked[:k]]
 
     def _best(self, key: IndexKey, matches: LexicalMatches, allowed: Ids | None, many: int) -> Ids:
@@ -171,9 +177,11 @@ class Retrieval:
         def find(_db: apsw.Connection) -> Found:
             allowed = self._columns.passing(tenant, wanted)
             if embedding is None:
-                numbers = self._columns.numbers(tenant, wanted.layer) if allowed is None else allowed
-                return [(int(n), 1.0) for n in numbers[::-1][:k]]
-            ids, cosines = self._indexes.search((tenant, wanted.layer), embedding.vector, k, allowed)
-            return list(zip(ids.tolist(), cosines.tolist(), strict=True))
+                ids = (self._columns.numbers(tenant, wanted.layer) if allowed is None else allowed)[::-1][:k]
+                cosines = np.ones(len(ids), dtype=np.float32)
+            else:
+                ids, cosines = self._indexes.search((tenant, wanted.layer), embedding.vector, k, allowed)
+            passes = self._columns.admits(tenant, wanted, ids)
+            return list(zip(ids[passes].tolist(), cosines[passes].tolist(), strict=True))
 
         return await self._pool.read(find)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -83,6 +84,9 @@ def test_a_filter_passes_what_a_scan_passes(cells: list[CellRow], wanted: CellFi
         assert expected == [c.cell_no for c in numbered if c.layer == wanted.layer]
     else:
         assert found.tolist() == expected
+    asked = np.array([*range(len(numbered), 0, -1), 1_000, 2_000], dtype=np.int64)
+    admitted = columns.admits(TENANT, wanted, asked)
+    assert sorted(asked[admitted].tolist()) == expected
 
 
 def test_superseding_hides_a_cell_and_unknown_numbers_are_ignored() -> None:
