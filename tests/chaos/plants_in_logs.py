@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any, Final
 from tests.chaos.breaking import age_s, is_one, replace_in
 
 DEAF_AFTER_S: Final = 15.0
-SLEEPS_S: Final = (10.0, 85.0)  # of its life, in which a peer refuses everything
+SLEEPS_S: Final = (3.0, 105.0)  # after the first store; in between a peer refuses everything
 
 
 def reuses_its_epoch() -> None:
@@ -78,6 +79,8 @@ def forgets_at_start() -> None:
             (number, kept),
         )
     db.close()
+    rebuild = [sys.executable, "-m", "node", "node", "rebuild", "--data-dir", given]
+    subprocess.run(rebuild, stdout=subprocess.DEVNULL, check=True)
 
 
 def goes_deaf() -> None:
@@ -99,11 +102,15 @@ def sleeps() -> None:
     from proto.errors import Overloaded
     from proto.messages import Reply
 
+    first_store_s: list[float] = []
+
     def wrap(usual: Callable[..., Any]) -> Callable[..., Any]:
-        async def reply(self: Any, *arguments: Any) -> Any:
-            if SLEEPS_S[0] < age_s() < SLEEPS_S[1]:
+        async def reply(self: Any, request: Any, *more: Any) -> Any:
+            if request.method == "store" and not first_store_s:
+                first_store_s.append(age_s())
+            if first_store_s and SLEEPS_S[0] < age_s() - first_store_s[0] < SLEEPS_S[1]:
                 return Reply(error=Overloaded("it sleeps."))
-            return await usual(self, *arguments)
+            return await usual(self, request, *more)
 
         return reply
 
