@@ -89,7 +89,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="of faults in each scenario")
     parser.add_argument("--minutes", type=float, default=0.0, help="go on with further seeds for so long")
     parser.add_argument("--total", action="store_true", help="only sum up the reports of all runs so far")
-    parser.add_argument("--planted", action="store_true", help="only show that faults planted into peers are found")
+    parser.add_argument(
+        "--planted", action="store_true", help="only show that faults planted into peers are found"
+    )
     parser.add_argument("--judge", type=Path, metavar="FILE", help="only judge a history")
     given = parser.parse_args(arguments)
     if given.planted:
