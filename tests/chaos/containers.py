@@ -8,10 +8,12 @@ restarted by the engine, since bringing back is the injector's.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
 import resource
+import tarfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +30,7 @@ from testcontainers.core.network import Network
 
 from tests.chaos.cluster import PEERS, SERVERS
 from tests.chaos.damage import copy_to
+from tests.chaos.looking import FILES
 from tests.chaos.serving import for_each, serves
 from tests.chaos.time_faults import NEED_PROCESSES
 from tests.support.hyphae_command import eventually
@@ -136,6 +139,19 @@ class ContainerCluster:
             _, text = self._containers["peer-1"].exec_run(["cat", "/data/secrets/operator.key"])
             self._operator = str(text.decode().strip())
         return self._operator
+
+    def copy_log(self, peer: str, into: Path) -> None:
+        for name in FILES:
+            with contextlib.suppress(NotFound):
+                packed, _ = self._containers[peer].get_archive(f"/data/{name}")
+                with tarfile.open(fileobj=io.BytesIO(b"".join(packed))) as archive:
+                    archive.extractall(into, filter="data")
+
+    def said(self, peer: str) -> str:
+        return str(self._containers[peer].logs().decode(errors="replace"))
+
+    def nats_url(self) -> str | None:
+        return None  # their network is closed
 
     def inspect(self, peer: str) -> Mapping[str, Any]:
         log = self._command(peer, "log", "verify", "--json")

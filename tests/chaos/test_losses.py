@@ -10,7 +10,7 @@ from tests.chaos.checkers import violations
 from tests.chaos.expecting import Expecting
 from tests.chaos.history import BEGIN, FAULT, HEAL, NOTE
 from tests.chaos.losses import Losses
-from tests.chaos.test_checkers import Script, page
+from tests.chaos.script import Script, page
 
 DURABLE = "finally_every_acknowledged_store_is_everywhere"
 ONE_DISK = {"durable_on": 1, "wanted": 2}
@@ -77,7 +77,7 @@ def test_what_the_injector_was_acknowledged_has_to_be_everywhere() -> None:
 
 def due(s: Script) -> set[str]:
     expecting = Expecting(s.records)
-    return {key for reader in expecting.readers() for key in expecting.due(reader)}
+    return {key for reader in expecting.readers() for key, _ in expecting.due(reader)}
 
 
 def a_beacon(where: str, age_s: float) -> Script:
