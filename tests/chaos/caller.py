@@ -27,6 +27,8 @@ class Calling(Protocol):
 
     code: str
     """Why the last call had no result; it stays after one that has."""
+    lives: int
+    """How many processes it has been; the one that runs knows what it stored itself."""
 
     def call(
         self,
@@ -64,7 +66,8 @@ class Caller:
 
     def __init__(self, history: History, name: str, key: str, urls: Mapping[str, str]) -> None:
         self.name = name
-        self.code = ""  # why the last call had no result
+        self.code = ""
+        self.lives = 1
         self._history = history
         self._agents = {peer: HttpAgent(url, key, timeout_s=CALL_S) for peer, url in urls.items()}
 

@@ -60,7 +60,8 @@ def anytime_no_unmarked_repeat(records: Sequence[Record]) -> list[str]:
 def anytime_committed_pages_stay_read(records: Sequence[Record]) -> list[str]:
     """Cursor: what was on a page that a later drain named does not come again at that peer, marked or not (G6).
 
-    Unless its disk alone recorded the page or the drain, and was struck.
+    Unless its disk alone recorded the page or the drain, and was struck; until it has caught up it may list, marked,
+    what it knew before.
     """
     committed, losses = defaultdict[tuple[str, str], set[str]](set), Losses(records)
     found = []
@@ -68,7 +69,8 @@ def anytime_committed_pages_stay_read(records: Sequence[Record]) -> list[str]:
         for earlier in page.committed_here:
             if not earlier.together and not losses.may_repeat(page.where, earlier.at_s, page.at_s):
                 committed[page.reader, page.where].update(e.diff for e in earlier.entries)
-        if page.together or page.looked:
+        behind = page.may_repeat and losses.is_behind(page.where, page.at_s)
+        if page.together or page.looked or behind:
             continue
         again = [e for e in page.entries if e.diff in committed[page.reader, page.where]]
         found += [f"{page.reader} acknowledged {e.diff} at {page.where} and got it again" for e in again]

@@ -130,8 +130,8 @@ def finally_every_acknowledged_store_is_everywhere(records: Sequence[Record]) ->
     stored = {e.value["node"]: a.value["key"] for a, e in acknowledged}
     for record in records:
         if record.kind == HEAL:
-            stored |= record.value.get("stored", {})
-            safe |= record.value.get("stored", {}).keys()
+            stored |= record.value.get("must_hold", {})
+            safe |= record.value.get("must_hold", {}).keys()
     safe |= {node for r in records if r.what == "holds" for node in r.value["keys"]}
     held = {r.where: r.value["keys"] for r in records if r.what == "holds"}
     found = [f"nobody looked what {peer} holds" for peer in peers_of(records) if peer not in held]

@@ -69,6 +69,10 @@ class Losses:
         """Tell whether what was seen on a disk may never be seen again."""
         return any(span.holds(peer, seen_s) for span in self._disks)
 
+    def is_behind(self, peer: str, at_s: float) -> bool:
+        """Tell whether a peer whose disk was struck may not have caught up yet with what it knew."""
+        return any(s.peer == peer and s.lost_s <= at_s <= s.healed_s + MARGIN_S for s in self._disks)
+
     def may_lack(self, peer: str, stored_s: float, asked_s: float) -> bool:
         """Tell whether a peer may not have found what was stored at it: its disk was struck since."""
         return any(

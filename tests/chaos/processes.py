@@ -45,8 +45,6 @@ START_S = 60.0
 DISK_MB = 256  # of a peer that has a file system of its own
 CHUNK_BYTES = 1024 * 1024
 ROOM = {"to the last byte": 0, "to the watermark": 32 * 1024 * 1024}
-
-
 NEWCOMERS = 12  # how many peers may come and go in one run
 
 
@@ -182,12 +180,10 @@ class ProcessCluster:
         directory = str(self.directory(peer))
         log = self._command("log", "verify", "--json", "--data-dir", directory)["peers"][0]
         try:
-            fold = self._command("node", "rebuild", "--json", "--data-dir", directory)["peers"][0][
-                "state_hash"
-            ]
+            fold = self._command("node", "rebuild", "--json", "--data-dir", directory)["peers"][0]
         except AssertionError as error:
-            fold = f"{peer} cannot be folded: {str(error)[-200:]}"
-        return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold}
+            fold = {"state_hash": f"{peer} cannot be folded: {str(error)[-200:]}"}
+        return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold["state_hash"]}
 
     def _command(self, *arguments: str) -> Any:
         done = self._ended(*arguments)

@@ -197,7 +197,7 @@ def _look_at_the_end(
     own = dict(filter(None, for_each(lambda p: _takes_a_store(p, urls[p], operator, history), PEERS)))
     listen({key.removeprefix("observer-"): node for node, key in own.items()}, urls, operator, history)
     for record in list(history.records):
-        own.update(record.value.get("stored", {}))  # by the injector
+        own.update(record.value.get("must_hold", {}))  # by the injector
     for_each(lambda agent: agent.storing.finish(), agents)
     _settle(urls, operator)
     for_each(lambda agent: agent.reading.to_the_end(), agents)

@@ -32,7 +32,8 @@ class StdioCaller:
 
     def __init__(self, history: History, name: str, key: str, way: Mapping[str, str], home: Path) -> None:
         self.name = name
-        self.code = ""  # why the last call had no result
+        self.code = ""
+        self.lives = 0
         self._history = history
         self._environment = {
             "PYTHONPATH": str(ROOT),
@@ -45,6 +46,7 @@ class StdioCaller:
         self._process = self._started()
 
     def _started(self) -> StdioProcess:
+        self.lives += 1
         process = StdioProcess(self._environment, args=SERVE)
         process.send(HANDSHAKE)
         process.send({"jsonrpc": "2.0", "method": "notifications/initialized"})

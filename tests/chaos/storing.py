@@ -28,6 +28,7 @@ class Stored:
     Args:
         word: stands in its text and in no other.
         stored_at: the peer that said so; empty if a gateway chose it.
+        by: which of its agent's gateways stored it, one after the other.
     """
 
     node: str
@@ -35,6 +36,7 @@ class Stored:
     word: str
     stored_at: str
     arguments: Mapping[str, Any]
+    by: int
 
 
 @dataclass(slots=True)
@@ -91,7 +93,8 @@ class Storing:
         """Repeat what was acknowledged, as if that had been lost, here or at another peer."""
         if self._last:
             stored = self.post.rng.choice(self._last)
-            self._ask(stored.key, stored.arguments)
+            again = self._ask(stored.key, stored.arguments)
+            self._last.extend([again] if again else [])  # as its gateway counts
 
     def find(self) -> None:
         """Look for one of the memories stored last: by a word, or by its id; here, or as gateways do it elsewhere."""
@@ -101,7 +104,8 @@ class Storing:
         by_word = {"query": stored.word, "mode": "lexical", "tags": stored.arguments.get("tags")}
         asked = post.rng.choice(({"query": stored.node}, by_word))
         arguments = {"k": 5, "include_superseded": True, **{k: v for k, v in asked.items() if v}}
-        noted = {"key": stored.key, "stored_at": stored.stored_at, "node": stored.node, "carried": True}
+        noted: dict[str, Any] = {"key": stored.key, "stored_at": stored.stored_at, "node": stored.node}
+        noted["carried"] = stored.by == post.door.lives
 
         def telling(result: Mapping[str, Any]) -> Mapping[str, Any]:
             found = any(r["node_id"] == stored.node for r in result["results"])
@@ -181,7 +185,7 @@ class Storing:
         if result is None:
             return None
         word = str(arguments["content"]).split()[1]
-        return Stored(result["node_id"], key, word, at, arguments)
+        return Stored(result["node_id"], key, word, at, arguments, self.post.door.lives)
 
     def _composed(self, key: str) -> dict[str, Any]:
         rng, words = self.post.rng, self.post.profile.words

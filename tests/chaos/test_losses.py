@@ -70,7 +70,7 @@ def test_a_memory_that_may_be_lost_is_not_lost_by_halves() -> None:
 def test_what_the_injector_was_acknowledged_has_to_be_everywhere() -> None:
     s = Script()
     people(s)
-    struck(s, stored={"n": "twin-1"})
+    struck(s, must_hold={"n": "twin-1"})
     holding(s, {"n": "twin-1"}, {})
     assert DURABLE in violations(s.records)
 
