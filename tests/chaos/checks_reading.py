@@ -37,23 +37,22 @@ def finally_logs_hold_no_words(records: Sequence[Record]) -> list[str]:
 def anytime_no_unmarked_repeat(records: Sequence[Record]) -> list[str]:
     """Cursor: what was listed to a reader that acknowledges is listed again, wherever, with `may_repeat` only (G6).
 
-    To one that names nothing over HTTP each single peer owes that.  Readers that make calls at once are told that it
-    may fail; of a page that one disk alone recorded nobody knows once that was struck.
+    To one that names nothing over HTTP, as who only looks, each single peer owes that.  Readers that make calls at
+    once are told that it may fail; of a page that one disk alone recorded nobody knows once that was struck.
     """
     losses, lists = Losses(records), list(pages(records))
     committed_s = {(p.reader, e.cursor): p.at_s for p in reversed(lists) for e in p.committed_here}
-    before = defaultdict[tuple[str, str], dict[str, str]](
-        dict
-    )  # by reader, and peer if it counts: diff, where it was
+    before = defaultdict[tuple[str, str], set[str]](set)  # reader, diff: where it was listed
     found = []
     for page in (p for p in lists if not p.together):
-        seen = before[page.reader, "" if page.acks else page.where]
-        if not page.may_repeat:
-            again = [e.diff for e in page.entries if e.diff in seen]
-            found += [f"{page.reader} got {d} of {seen[d]} again at {page.where}, unmarked" for d in again]
+        for diff in () if page.may_repeat else [e.diff for e in page.entries]:
+            places = before[page.reader, diff]
+            if page.where in places or (places and page.names):
+                found.append(f"{page.reader} got {diff} of {sorted(places)} again at {page.where}, unmarked")
         ended_s = committed_s.get((page.reader, page.cursor), page.at_s)
         if not page.looked and not losses.may_repeat(page.where, page.at_s, ended_s):
-            seen.update({e.diff: page.where or "some peer" for e in page.entries})
+            for entry in page.entries:
+                before[page.reader, entry.diff].add(page.where)
     return found
 
 

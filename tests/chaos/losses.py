@@ -42,9 +42,15 @@ class Losses:
     def __init__(self, records: Sequence[Record]) -> None:
         self._disks = _disks(records)
         self._twins = _twins(records)
+        self._aside = _aside(records)
 
     def may_be_lost(self, end: Record) -> bool:
-        """Tell whether what a peer acknowledged may be lost: one disk held it, and that one was struck."""
+        """Tell whether what a peer acknowledged may be lost.
+
+        One disk held it, and that one was struck; or a gateway chose a peer that was retired and had not heard of it.
+        """
+        if end.kind == OK and any(span.holds(end.where, end.at_s) for span in self._aside):
+            return True
         if end.kind != OK or (end.what == "store" and "durable_on" not in end.value):
             return False
         return any(span.holds(end.where, end.at_s) for span in self._disks)
@@ -100,6 +106,16 @@ def _disks(records: Sequence[Record]) -> list[_Span]:
         from_s = struck.at_s - struck.value["age_s"] - MARGIN_S
         peer, healed_s = struck.value["disk_of"], next(heals, float("inf"))
         spans.append(_Span(peer, from_s, struck.at_s + MARGIN_S, struck.at_s, healed_s))
+    return spans
+
+
+def _aside(records: Sequence[Record]) -> list[_Span]:
+    """Return when a member that was retired stored what is kept aside, or came too late to count."""
+    spans: list[_Span] = []
+    for healed in records:
+        if healed.kind == HEAL and "aside_s" in healed.value:
+            from_s, to_s = healed.at_s - healed.value["aside_s"] - MARGIN_S, healed.at_s
+            spans.append(_Span(healed.value["targets"][0], from_s, to_s, to_s, to_s))
     return spans
 
 

@@ -30,7 +30,7 @@ class Page:
         where: the peer that listed it; empty where the reader's gateway chose among peers.
         looked: it was only looked at (`advance: false`), so it is no listing.
         lost: its reader acted as if it had not arrived: it never acknowledges it.
-        acks: its reader names the pages that it has read, by itself or through its gateway.
+        names: its call named the page that was read before, by itself or through its gateway.
         together: the same reader was making another call meanwhile.
         committed_here: earlier pages that this drain committed by naming their cursor, listed at the same peer.
     """
@@ -44,7 +44,7 @@ class Page:
     entries: tuple[Entry, ...]
     looked: bool = False
     lost: bool = False
-    acks: bool = False
+    names: bool = False
     together: bool = False
     committed_here: tuple[Page, ...] = ()
 
@@ -69,7 +69,7 @@ def pages(records: Sequence[Record]) -> Iterator[Page]:
             tuple(Entry(*entry) for entry in end.value["entries"]),
             bool(call.get("looks")),
             bool(call.get("lost")),
-            bool(call.get("acks")),
+            bool(call.get("acks") and (call.get("gateway") or not call.get("looks"))),
             bool(call.get("together")),
             (earlier,) if earlier is not None and end.where and earlier.where == end.where else (),
         )

@@ -212,10 +212,18 @@ def _look_at_the_end(
 
 
 def _until_all_are_members(urls: Mapping[str, str], operator: str) -> None:
-    """Wait until every peer counts all of them: from then on as many hold a store as `WANTED` says."""
+    """Wait until every peer counts all of them: from then on as many hold a store as `WANTED` says.
+
+    One that has only begun to join does not know the operator's key yet.
+    """
     for url in urls.values():
         caller = HttpAgent(url, operator)
-        eventually(lambda c=caller: c("status")["write_concern"] == WANTED, "all are members", SETTLE_S)  # type: ignore[misc]
+
+        def counts_all(caller: HttpAgent = caller) -> bool:
+            told = caller.ask("status", {}).result
+            return told is not None and told["write_concern"] == WANTED
+
+        eventually(counts_all, "all are members", SETTLE_S)
         caller.close()
 
 

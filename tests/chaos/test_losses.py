@@ -131,3 +131,18 @@ def test_a_page_may_repeat_that_was_committed_while_a_copy_ran_and_no_later_one(
     assert losses.may_repeat("p1", 2.5, 9.0)
     assert not losses.may_repeat("p1", 3.1, 9.0)
     assert not losses.may_repeat("p2", 0.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("where", "aside_s", "found"), [("", 4.0, False), ("p1", 4.0, True), ("", 0.1, True)]
+)
+def test_what_a_gateway_stored_at_a_peer_that_was_retired_may_be_kept_aside(
+    where: str, aside_s: float, found: bool
+) -> None:
+    s = Script()
+    people(s)
+    s.did("ann", "store", where, {"key": "k", "project": "alpha"}, {"node": "n"})
+    s.note(NOTE, "observer", "time passes")
+    s.note(HEAL, "injector", "member_comes_and_goes", targets=["p4"], aside_s=aside_s)
+    holding(s, {}, {})
+    assert (DURABLE in violations(s.records)) is found
