@@ -13,6 +13,7 @@ import json
 import os
 import re
 import resource
+import subprocess
 import tarfile
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -229,7 +230,7 @@ class ContainerCluster:
         if container.status == "running":
             first = psutil.Process(container.attrs["State"]["Pid"])
             for process in (first, *first.children(recursive=True)):
-                process.rlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+                _limit_files(process, size)
 
     def run_copy(self, peer: str, copy: Path) -> str:
         port = free_port()
@@ -275,6 +276,18 @@ class ContainerCluster:
 
 def _limits(service: Mapping[str, Any]) -> dict[str, Any]:
     return {name: service[name] for name in LOCKED_DOWN if name in service}
+
+
+def _limit_files(process: psutil.Process, size: int) -> None:
+    """Bound how long the files of a process may grow, as its own user: who runs the tests may lack that right."""
+    bound = "unlimited" if size == resource.RLIM_INFINITY else str(size)
+    subprocess.run(
+        ["prlimit", "--pid", str(process.pid), f"--fsize={bound}:unlimited"],
+        user=process.uids().real,
+        group=process.gids().real,
+        extra_groups=[],
+        check=True,
+    )
 
 
 def _default(text: str) -> str:
