@@ -47,17 +47,21 @@ class PeerDoor:
         self._pages = pages
         self._stored: deque[str] = deque(maxlen=OWN_STORES)
         self._key: str | None = None
+        self._is_refused = False
         self._requester: Requester | None = None
         self._connecting: asyncio.Future[Requester] | None = None
 
     def key(self) -> str:
-        """Return the key of this process, looked up once it exists.
+        """Return the key of this process, looked up once it exists, and again when it was refused.
 
         Raises:
             Unauthenticated: there is none; the next call looks again.
         """
-        if self._key is None:
-            self._key = self._find_key()
+        if self._key is None or self._is_refused:
+            found = self._find_key()
+            if found != self._key:
+                self._stored.clear()  # they may be another agent's
+            self._key, self._is_refused = found, False
         return self._key
 
     async def __call__(self, method: str, args: Mapping[str, Any], deadline_ms: int) -> Reply:
@@ -73,8 +77,7 @@ class PeerDoor:
         if method == "store" and reply.result is not None:
             self._stored.append(str(reply.result["node_id"]))
         if isinstance(reply.error, Unauthenticated):
-            self._key = None  # it may have been replaced: look again at the next call
-            self._stored.clear()  # and be another agent's
+            self._is_refused = True  # it may have been replaced, or that peer does not know it yet
         return reply
 
     async def _wrote(self, method: str, args: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,7 @@ import http.client
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from tests.chaos.history import FAIL, OK, UNKNOWN, History
 from tests.support.http_agent import PROTOCOL, REFUSAL, Answer, HttpAgent
@@ -19,24 +19,16 @@ CALL_S = 5.0
 CANARY = re.compile(r"canary-[a-z]+-[a-z]+")
 
 Telling = Callable[[dict[str, Any]], Mapping[str, Any]]
+Way = Callable[[HttpAgent], Answer]
 
 
-class Caller:
-    """Calls of one agent.  Not to be shared by threads.
+class Calling(Protocol):
+    """How an agent calls: over HTTP at a peer of its choice, or through a gateway that it started."""
 
-    Args:
-        urls: of the peers, by name.
-    """
-
-    def __init__(self, history: History, name: str, key: str, urls: Mapping[str, str]) -> None:
-        self.name = name
-        self.code = ""  # why the last call had no result
-        self._history = history
-        self._agents = {peer: HttpAgent(url, key, timeout_s=CALL_S) for peer, url in urls.items()}
-
-    def close(self) -> None:
-        for agent in self._agents.values():
-            agent.close()
+    code: str
+    """Why the last call had no result; it stays after one that has."""
+    lives: int
+    """How many processes it has been; the one that runs knows what it stored itself."""
 
     def call(
         self,
@@ -55,21 +47,62 @@ class Caller:
             noted: of the invocation.
             telling: returns what is noted of a result.
         """
+
+    def close(self) -> None: ...
+
+
+def told_of(result: dict[str, Any], telling: Telling) -> dict[str, Any]:
+    """Return what is noted of any result."""
+    words = CANARY.findall(json.dumps(result))
+    return {**telling(result), "canaries": sorted(set(words))}
+
+
+class Caller:
+    """Calls of one agent.  Not to be shared by threads.
+
+    Args:
+        urls: of the peers, by name.
+    """
+
+    def __init__(self, history: History, name: str, key: str, urls: Mapping[str, str]) -> None:
+        self.name = name
+        self.code = ""
+        self.lives = 1
+        self._history = history
+        self._agents = {peer: HttpAgent(url, key, timeout_s=CALL_S) for peer, url in urls.items()}
+
+    def close(self) -> None:
+        for agent in self._agents.values():
+            agent.close()
+
+    def call(
+        self,
+        peer: str,
+        what: str,
+        method: str,
+        arguments: Mapping[str, Any],
+        noted: Mapping[str, Any],
+        telling: Telling,
+        way: Way | None = None,
+    ) -> dict[str, Any] | None:
+        """See `Calling`.
+
+        Args:
+            way: how to ask, where it is not the usual one.
+        """
         op = self._history.invoke(self.name, what, peer, **noted)
-        kind, answer = self._ask(peer, method, arguments)
+        kind, answer = self._ask(peer, way or (lambda agent: agent.ask(method, arguments)))
         if answer is not None and answer.result is not None:
-            words = CANARY.findall(json.dumps(answer.result))
-            told = {**telling(answer.result), "canaries": sorted(set(words))}
-            self._history.end(OK, op, self.name, what, peer, **told)
+            self._history.end(OK, op, self.name, what, peer, **told_of(answer.result, telling))
             return answer.result
         self.code = code = answer.code if answer is not None else "connection"
         self._history.end(kind, op, self.name, what, peer, code=code)
         return None
 
-    def _ask(self, peer: str, method: str, arguments: Mapping[str, Any]) -> tuple[str, Answer | None]:
+    def _ask(self, peer: str, way: Way) -> tuple[str, Answer | None]:
         agent = self._agents[peer]
         try:
-            answer = agent.ask(method, arguments)
+            answer = way(agent)
         except ConnectionRefusedError:
             return FAIL, None
         except (OSError, http.client.HTTPException, ValueError):  # ValueError: an answer that was cut off

@@ -62,6 +62,15 @@ class Cluster(Protocol):
     def connect(self, peers: Sequence[str]) -> None:
         """Let it through again."""
 
+    def copy_log(self, peer: str, into: Path) -> None:
+        """Copy the files of the log of a peer that does not run, as they lie there."""
+
+    def said(self, peer: str) -> str:
+        """Return what a peer wrote for its operator in all its lives."""
+
+    def nats_url(self) -> str | None:
+        """Return where gateways of this machine reach NATS, with their credentials; None where they do not."""
+
     def inspect(self, peer: str) -> Mapping[str, Any]:
         """Return, of a peer that was stopped: `ok` and `streams` of its log, `state_hash` of its fold."""
 

@@ -8,10 +8,13 @@ restarted by the engine, since bringing back is the injector's.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
 import resource
+import subprocess
+import tarfile
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -28,6 +31,7 @@ from testcontainers.core.network import Network
 
 from tests.chaos.cluster import PEERS, SERVERS
 from tests.chaos.damage import copy_to
+from tests.chaos.looking import FILES
 from tests.chaos.serving import for_each, serves
 from tests.chaos.time_faults import NEED_PROCESSES
 from tests.support.hyphae_command import eventually
@@ -137,6 +141,19 @@ class ContainerCluster:
             self._operator = str(text.decode().strip())
         return self._operator
 
+    def copy_log(self, peer: str, into: Path) -> None:
+        for name in FILES:
+            with contextlib.suppress(NotFound):
+                packed, _ = self._containers[peer].get_archive(f"/data/{name}")
+                with tarfile.open(fileobj=io.BytesIO(b"".join(packed))) as archive:
+                    archive.extractall(into, filter="data")
+
+    def said(self, peer: str) -> str:
+        return str(self._containers[peer].logs().decode(errors="replace"))
+
+    def nats_url(self) -> str | None:
+        return None  # their network is closed
+
     def inspect(self, peer: str) -> Mapping[str, Any]:
         log = self._command(peer, "log", "verify", "--json")
         fold = self._command(peer, "node", "rebuild", "--json")
@@ -213,7 +230,7 @@ class ContainerCluster:
         if container.status == "running":
             first = psutil.Process(container.attrs["State"]["Pid"])
             for process in (first, *first.children(recursive=True)):
-                process.rlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+                _limit_files(process, size)
 
     def run_copy(self, peer: str, copy: Path) -> str:
         port = free_port()
@@ -259,6 +276,18 @@ class ContainerCluster:
 
 def _limits(service: Mapping[str, Any]) -> dict[str, Any]:
     return {name: service[name] for name in LOCKED_DOWN if name in service}
+
+
+def _limit_files(process: psutil.Process, size: int) -> None:
+    """Bound how long the files of a process may grow, as its own user: who runs the tests may lack that right."""
+    bound = "unlimited" if size == resource.RLIM_INFINITY else str(size)
+    subprocess.run(
+        ["prlimit", "--pid", str(process.pid), f"--fsize={bound}:unlimited"],
+        user=process.uids().real,
+        group=process.gids().real,
+        extra_groups=[],
+        check=True,
+    )
 
 
 def _default(text: str) -> str:

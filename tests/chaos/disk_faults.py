@@ -69,7 +69,7 @@ def fill_disk(cluster: Cluster, rng: random.Random) -> Strike:
         finally:
             cluster.free(peer)
         stored = _stored(cluster, peer, f"full-{number}")
-        return {"signs": [*signs, STORED], "stored": stored}
+        return {"signs": [*signs, STORED], "must_hold": stored}
 
     return Strike([peer], rng.uniform(1, 4), heal, noted={"how": how, "must_show": [REFUSED, READ, STORED]})
 
@@ -185,7 +185,7 @@ def run_twice(cluster: Cluster, rng: random.Random) -> Strike:
             place.__exit__(None, None, None)
         until(lambda: TWIN not in _problems_at(cluster, cluster.url(peer)), "the warning ends")
         catch_up(cluster, peer)
-        return {"signs": [WARNED, CONVERGED], "stored": stored}
+        return {"signs": [WARNED, CONVERGED], "must_hold": stored}
 
     noted = {"twin": True, "must_show": [WARNED, CONVERGED]}
     return Strike([peer], rng.uniform(1, 4), heal, noted=noted)

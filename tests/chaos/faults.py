@@ -12,7 +12,9 @@ from typing import Final
 
 from tests.chaos.cluster import PEERS, SERVERS, Cluster
 from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
-from tests.chaos.history import BEGIN, FAULT, HEAL, History
+from tests.chaos.facts import HEALING
+from tests.chaos.history import BEGIN, FAULT, HEAL, NOTE, History
+from tests.chaos.looking import LOOKING
 from tests.chaos.strike import Fault, Strike
 from tests.chaos.time_faults import TIME_FAULTS
 
@@ -86,7 +88,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
         flap,
         restart_in_turn,
     )
-} | {**TIME_FAULTS, **DISK_FAULTS, **BESIDE_KILLS}
+} | {**LOOKING, **TIME_FAULTS, **DISK_FAULTS, **BESIDE_KILLS}
 
 
 class Injector:
@@ -122,6 +124,7 @@ class Injector:
             self._waiting.wait(max(strike.hold_s for _, strike in strikes))
             events = list(self._probe())
         finally:
+            self._history.note(NOTE, "injector", HEALING)
             for name, strike in reversed(strikes):
                 told = strike.heal() or {}
                 noted = {"targets": list(strike.targets), "events": events, **strike.noted, **told}

@@ -1,7 +1,7 @@
 """`hyphae node` with an embedder that needs no model: `python -m tests.chaos.hash_peer node ...`.
 
 With `CHAOS_CONTROL` its clock and its death are controlled by files there (see `aimed`); with `CHAOS_MODEL` it keeps
-the real model.
+the real model; with `CHAOS_PLANT` it has a fault (see `plants`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from node.cli.root import run
 from node.peer import PeerConfig
 from node.settings import Settings
 from tests.chaos.aimed import CONTROL_VARIABLE, Control, install
+from tests.chaos.plants import PLANT_VARIABLE, plant
 
 MODEL_VARIABLE = "CHAOS_MODEL"
 
@@ -34,6 +35,8 @@ def main(arguments: list[str]) -> int:
     control = os.environ.get(CONTROL_VARIABLE)
     if control:
         install(Control(Path(control)))
+    if os.environ.get(PLANT_VARIABLE):
+        plant(os.environ[PLANT_VARIABLE])
     return run(arguments)
 
 

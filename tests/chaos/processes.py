@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +28,9 @@ from mesh.nats_address import format_nats_url, parse_nats_url
 from tests.chaos.aimed import CONTROL_VARIABLE, Control
 from tests.chaos.cluster import PEERS, SERVERS
 from tests.chaos.hash_peer import MODEL_VARIABLE
+from tests.chaos.looking import FILES
 from tests.chaos.newcomers import Newcomers
+from tests.chaos.plants import PLANT_VARIABLE
 from tests.chaos.route_proxies import RouteProxies
 from tests.chaos.serving import for_each, serves
 from tests.support.hyphae_command import eventually
@@ -42,8 +45,6 @@ START_S = 60.0
 DISK_MB = 256  # of a peer that has a file system of its own
 CHUNK_BYTES = 1024 * 1024
 ROOM = {"to the last byte": 0, "to the watermark": 32 * 1024 * 1024}
-
-
 NEWCOMERS = 12  # how many peers may come and go in one run
 
 
@@ -60,10 +61,13 @@ class ProcessCluster:
         root: a short path; everything is below.
         model: embed with the real model.
         small_disks: give each peer a file system of its own, if one can be mounted here.
+        plant: name of a fault of the product to be planted, see `plants`.
     """
 
-    def __init__(self, root: Path, *, model: bool = False, small_disks: bool = False) -> None:
-        self._root, self._model, self._small_disks = root, model, small_disks
+    def __init__(
+        self, root: Path, *, model: bool = False, small_disks: bool = False, plant: str = ""
+    ) -> None:
+        self._root, self._model, self._small_disks, self._plant = root, model, small_disks, plant
         self._mounts: list[Path] = []
         self._copies: dict[str, RunningPeer] = {}
         self._operator = ""
@@ -134,7 +138,11 @@ class ProcessCluster:
         file = self._root / f"{name}.url"
         proxy = self._proxies[name].port
         file.write_text(format_nats_url(LOOPBACK, proxy, login.user or "", login.password or "") + "\n")
-        environment = {"PYTHONPATH": str(ROOT), CONTROL_VARIABLE: str(self._control_of(name))}
+        environment = {
+            "PYTHONPATH": str(ROOT),
+            CONTROL_VARIABLE: str(self._control_of(name)),
+            PLANT_VARIABLE: self._plant,
+        }
         if self._model:
             environment[MODEL_VARIABLE] = "1"
         options = ("--nats-url", f"@{file}", "--join", f"@{invitation}", "--http-port", str(free_port()))
@@ -156,10 +164,25 @@ class ProcessCluster:
         self._operator = self._operator or self._peers["peer-1"].secret("operator")  # its disk may be lost
         return self._operator
 
+    def copy_log(self, peer: str, into: Path) -> None:
+        for name in FILES:
+            if (file := self._peers[peer].directory / name).exists():
+                shutil.copy(file, into)
+
+    def said(self, peer: str) -> str:
+        return self._peers[peer].log()
+
+    def nats_url(self) -> str | None:
+        (user,) = self._plan.gateways
+        return (self._plan.peer(1).secrets / f"nats-{user}.url").read_text().strip()
+
     def inspect(self, peer: str) -> Mapping[str, Any]:
         directory = str(self.directory(peer))
         log = self._command("log", "verify", "--json", "--data-dir", directory)["peers"][0]
-        fold = self._command("node", "rebuild", "--json", "--data-dir", directory)["peers"][0]
+        try:
+            fold = self._command("node", "rebuild", "--json", "--data-dir", directory)["peers"][0]
+        except AssertionError as error:
+            fold = {"state_hash": f"{peer} cannot be folded: {str(error)[-200:]}"}
         return {"ok": log["ok"], "streams": log["streams"], "state_hash": fold["state_hash"]}
 
     def _command(self, *arguments: str) -> Any:

@@ -10,13 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.caller import CALL_S
 from tests.chaos.cluster import PEERS, Cluster
 from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
+from tests.chaos.ending import listen, look_into_all
 from tests.chaos.faults import FAULTS, Injector
 from tests.chaos.history import HEAL, NOTE, OK, UNKNOWN, History
+from tests.chaos.looking import LOOKING
 from tests.chaos.serving import for_each
 from tests.chaos.time_faults import (
     AIMED_KILLS,
@@ -29,11 +32,13 @@ from tests.chaos.time_faults import (
 )
 from tests.chaos.workload import PROFILES, Agent, make_agents
 from tests.support.http_agent import HttpAgent
+from tests.support.hyphae_command import eventually
 
 SETTLE_S: Final = 60.0
 PROBE_S: Final = 1.0
 BETWEEN_S: Final = 2.0  # faults of a scenario, at most
 ALONE: Final = frozenset({"restart_in_turn", *BACKLOGS})  # what restarts everybody makes no pair
+WANTED: Final = 2  # members that hold a store before it is answered, in a mesh of three
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("pauses", ("pause_peer", "pause_server")),
         Scenario("partitions", ("cut_off_one", "cut_off_each", "flap")),
         Scenario("restarts", ("restart_in_turn",)),
+        Scenario("honesty", (*LOOKING, "cut_off_each", "pause_peer")),
         Scenario("instants", tuple(AIMED_KILLS)),
         Scenario("clocks", (*CLOCKS, "kill_peer")),
         Scenario("links", tuple(LINKS)),
@@ -74,8 +80,8 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
         Scenario("mixed", OFTEN),
         Scenario("processes", tuple(sorted(NEED_PROCESSES))),
         Scenario("pairs", tuple(f for f in OFTEN if f not in ALONE), pairs=True),
-        Scenario("model", tuple(f for f in OFTEN if f not in TIME_FAULTS), model=True),
-        Scenario("disks", tuple(DISK_FAULTS), then=tuple(BESIDE_KILLS), small_disks=True),
+        Scenario("model", tuple(f for f in OFTEN if f not in {**TIME_FAULTS, **LOOKING}), model=True),
+        Scenario("disks", tuple(DISK_FAULTS), then=(*BESIDE_KILLS, *LOOKING), small_disks=True),
     )
 }
 
@@ -87,17 +93,46 @@ def play(
     seed: int,
     seconds: float,
     say: Callable[[str], None],
+    home: Path,
 ) -> None:
     """Run a scenario on a cluster that is up; stops it in the end.
 
     Args:
         seconds: during which faults are injected; each is injected at least once.
+        home: a directory for what agents start.
     """
     rng, stop = random.Random(f"{seed}/{scenario.name}"), threading.Event()
     urls = {peer: cluster.url(peer) for peer in PEERS}
     operator = cluster.operator_key()
-    history.note(NOTE, "observer", "peers", names=list(PEERS), cluster=cluster.description, seed=seed)
-    agents = make_agents(history, urls, _keys(urls["peer-1"], operator), seed, stop)
+    _until_all_are_members(urls, operator)
+    of: dict[str, Any] = {"names": list(PEERS), "w": WANTED, "cluster": cluster.description}
+    history.note(NOTE, "observer", "peers", seed=seed, **of)
+    keys = _keys(urls["peer-1"], operator)
+    agents = make_agents(history, urls, keys, seed, stop, cluster.nats_url(), home)
+    try:
+        _work(agents, stop, cluster, scenario, history, rng, seconds, say)
+        _heal(cluster, history)
+        _look_at_the_end(agents, urls, operator, history, say)
+    finally:
+        for_each(Agent.close, agents)
+    cluster.stop()
+    for peer, seen in zip(PEERS, for_each(cluster.inspect, PEERS), strict=True):
+        history.note(NOTE, "observer", "log", peer, **seen)
+    look_into_all(cluster, history)
+
+
+def _work(
+    agents: Sequence[Agent],
+    stop: threading.Event,
+    cluster: Cluster,
+    scenario: Scenario,
+    history: History,
+    rng: random.Random,
+    seconds: float,
+    say: Callable[[str], None],
+) -> None:
+    """Let the agents work while faults are injected."""
+    urls, operator = [cluster.url(peer) for peer in PEERS], cluster.operator_key()
     threads = [threading.Thread(target=agent.work, name=agent.profile.name) for agent in agents]
     try:
         for_each(Agent.settle, agents)
@@ -107,7 +142,7 @@ def play(
             cluster,
             history,
             rng,
-            lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls.values()),
+            lambda: for_each(lambda url: _events(url, operator, PROBE_S), urls),
         )
         offered = tuple(filter(cluster.offers, scenario.faults))
         _inject(injector, replace(scenario, faults=offered), rng, seconds, say)
@@ -116,13 +151,6 @@ def play(
         for thread in threads:
             if thread.ident is not None:
                 thread.join()
-    _heal(cluster, history)
-    _look_at_the_end(agents, urls, operator, history, say)
-    cluster.stop()
-    for peer, seen in zip(PEERS, for_each(cluster.inspect, PEERS), strict=True):
-        history.note(NOTE, "observer", "log", peer, **seen)
-    for agent in agents:
-        agent.caller.close()
 
 
 def _keys(url: str, operator: str) -> dict[str, str]:
@@ -167,18 +195,36 @@ def _look_at_the_end(
     say: Callable[[str], None],
 ) -> None:
     own = dict(filter(None, for_each(lambda p: _takes_a_store(p, urls[p], operator, history), PEERS)))
+    listen({key.removeprefix("observer-"): node for node, key in own.items()}, urls, operator, history)
     for record in list(history.records):
-        own.update(record.value.get("stored", {}))  # by the injector
-    for_each(Agent.finish_stores, agents)
+        own.update(record.value.get("must_hold", {}))  # by the injector
+    for_each(lambda agent: agent.storing.finish(), agents)
     _settle(urls, operator)
-    for_each(Agent.drain_to_the_end, agents)
+    for_each(lambda agent: agent.reading.to_the_end(), agents)
     say("settled; looking what each peer holds")
     for peer in PEERS:
         held = _held_of(own, peer, urls[peer], operator, history)
         for seen in for_each(lambda agent: agent.look(peer), agents):  # noqa: B023 - used before it changes
             held.update(seen)
         history.note(NOTE, "observer", "holds", peer, keys=held)
+        for_each(lambda agent: agent.search(peer), agents)  # noqa: B023
     _settle(urls, operator)
+
+
+def _until_all_are_members(urls: Mapping[str, str], operator: str) -> None:
+    """Wait until every peer counts all of them: from then on as many hold a store as `WANTED` says.
+
+    One that has only begun to join does not know the operator's key yet.
+    """
+    for url in urls.values():
+        caller = HttpAgent(url, operator)
+
+        def counts_all(caller: HttpAgent = caller) -> bool:
+            told = caller.ask("status", {}).result
+            return told is not None and told["write_concern"] == WANTED
+
+        eventually(counts_all, "all are members", SETTLE_S)
+        caller.close()
 
 
 def _held_of(

@@ -10,7 +10,7 @@ from tests.chaos.checkers import violations
 from tests.chaos.expecting import Expecting
 from tests.chaos.history import BEGIN, FAULT, HEAL, NOTE
 from tests.chaos.losses import Losses
-from tests.chaos.test_checkers import Script, page
+from tests.chaos.script import Script, page
 
 DURABLE = "finally_every_acknowledged_store_is_everywhere"
 ONE_DISK = {"durable_on": 1, "wanted": 2}
@@ -70,14 +70,14 @@ def test_a_memory_that_may_be_lost_is_not_lost_by_halves() -> None:
 def test_what_the_injector_was_acknowledged_has_to_be_everywhere() -> None:
     s = Script()
     people(s)
-    struck(s, stored={"n": "twin-1"})
+    struck(s, must_hold={"n": "twin-1"})
     holding(s, {"n": "twin-1"}, {})
     assert DURABLE in violations(s.records)
 
 
 def due(s: Script) -> set[str]:
     expecting = Expecting(s.records)
-    return {key for reader in expecting.readers() for key in expecting.due(reader)}
+    return {key for reader in expecting.readers() for key, _ in expecting.due(reader)}
 
 
 def a_beacon(where: str, age_s: float) -> Script:
@@ -131,3 +131,18 @@ def test_a_page_may_repeat_that_was_committed_while_a_copy_ran_and_no_later_one(
     assert losses.may_repeat("p1", 2.5, 9.0)
     assert not losses.may_repeat("p1", 3.1, 9.0)
     assert not losses.may_repeat("p2", 0.5, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("where", "aside_s", "found"), [("", 4.0, False), ("p1", 4.0, True), ("", 0.1, True)]
+)
+def test_what_a_gateway_stored_at_a_peer_that_was_retired_may_be_kept_aside(
+    where: str, aside_s: float, found: bool
+) -> None:
+    s = Script()
+    people(s)
+    s.did("ann", "store", where, {"key": "k", "project": "alpha"}, {"node": "n"})
+    s.note(NOTE, "observer", "time passes")
+    s.note(HEAL, "injector", "member_comes_and_goes", targets=["p4"], aside_s=aside_s)
+    holding(s, {}, {})
+    assert (DURABLE in violations(s.records)) is found

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from tests.chaos.aimed import COMMIT_INSTANTS, SNAPSHOT_INSTANTS
 from tests.chaos.history import BEGIN, FAULT, HEAL, OK, Record, pairs
+from tests.chaos.looking import LOOKING
 from tests.chaos.time_faults import BACKLOGS, MEMBER
 
 AIMED: Final = {f"kill_{instant}": instant for instant in (*COMMIT_INSTANTS, *SNAPSHOT_INSTANTS)}
@@ -67,7 +68,7 @@ def killed_twice(records: Sequence[Record]) -> int:
     down: set[str] = set()
     count = 0
     for record in records:
-        if record.kind == FAULT and record.what.startswith("kill_"):
+        if record.kind == FAULT and (record.what.startswith("kill_") or record.what in LOOKING):
             count += len(down & set(record.value["targets"]))
             down |= set(record.value["targets"])
         elif record.kind == HEAL:

@@ -156,6 +156,7 @@ def _retire(
 ) -> None:
     """Retire it, let what it stored meanwhile arrive, and note what the members make of it."""
     _until(lambda: all(holds(cluster, p, served) == served for p in PEERS if cluster.runs(p)))
+    alone_s = time.monotonic()
     cluster.disconnect([name])
     late = store_many(cluster, name, 5, rng)
     before = _late_events(cluster)
@@ -182,6 +183,7 @@ def _retire(
     }
     told["still_stores"] = poke(cluster, name, rng)
     cluster.dismiss(name)
+    told["aside_s"] = round(time.monotonic() - alone_s, 4)
 
 
 def _late_events(cluster: FineCluster) -> dict[str, int]:

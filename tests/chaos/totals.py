@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.chaos.disk_faults import BESIDE_KILLS, DISK_FAULTS
+from tests.chaos.looking import LOOKING
 from tests.chaos.time_faults import AIMED_KILLS, APART, BACKLOGS
 
 HEADINGS: Final = (
     *("on", "scenario", "runs", "stores acknowledged", "entries listed", "kills", "partitions", "pauses"),
-    *("disks", "rolling restarts", "repeats unmarked", "longest heal to delivery, s", "violations"),
+    *("disks", "rolling restarts", "logs read in between", "repeats unmarked", "longest heal to delivery, s"),
+    "violations",
 )
 KILLS: Final = (
     *("kill_peer", "kill_all_peers", "kill_server", "kill_all_servers"),
@@ -21,6 +23,7 @@ KILLS: Final = (
     *BACKLOGS,
     APART,
     *BESIDE_KILLS,
+    *LOOKING,
 )
 PARTITIONS: Final = ("cut_off_one", "cut_off_each", "flap", "deaf_one", "mute_one", "reset_one", "bridge")
 PAUSES: Final = ("pause_peer", "pause_server")
@@ -32,6 +35,7 @@ MEMBERS: Final = {  # how often one of them counts
     "behind_one": 3,  # those that miss something, then whoever runs
     "behind_two": 3,
     "behind_in_turn": 5,
+    **dict.fromkeys(LOOKING, 3),
 }
 
 
@@ -58,7 +62,7 @@ def _sums(reports: Sequence[Mapping[str, Any]]) -> list[object]:
         len(reports),
         *(sum(r[name] for r in reports) for name in ("stores", "listed")),
         _count(reports, KILLS) - sum(r.get("killed_twice", 0) for r in reports),
-        *(_count(reports, faults) for faults in (PARTITIONS, PAUSES, DISKS, ("restart_in_turn",))),
+        *(_count(reports, f) for f in (PARTITIONS, PAUSES, DISKS, ("restart_in_turn",), tuple(LOOKING))),
         sum(r["repeats_unmarked_elsewhere"] for r in reports),
         max(delivered, default="-"),
         sum(count for r in reports for count, _ in r["violations"].values()),

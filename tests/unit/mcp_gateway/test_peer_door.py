@@ -153,6 +153,24 @@ def test_a_refused_key_is_looked_up_again_at_the_next_call() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.parametrize(("key_after", "named"), [(KEY, True), (OTHER_KEY, False)])
+def test_a_refusal_forgets_what_was_stored_only_if_the_key_is_another_one_then(
+    key_after: str, named: bool
+) -> None:
+    """A peer that lost its disk does not know the key yet, and lacks what was stored at it."""
+
+    async def run() -> None:
+        keys = [KEY, key_after]
+        site = Site(lambda: keys.pop(0))
+        stored = await site.ask("store", content="c", cell_type="Fact", idempotency_key="k")
+        site.peer.plan("recall", Unauthenticated("the key is not known here."))
+        assert (await site.ask("recall", query="x")).error.code == "unauthenticated"
+        await site.ask("recall", query="x")
+        assert site.peer.requests[-1].wrote == (stored.result["node_id"] if named else None)
+
+    asyncio.run(run())
+
+
 def test_closing_releases_the_connection_or_stops_looking_for_one() -> None:
     async def run() -> None:
         site = Site()
