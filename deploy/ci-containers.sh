@@ -53,4 +53,4 @@ fi
 
 make image
 make chaos-smoke
-timeout 300 make chaos SCENARIO=processes SECONDS=0
+timeout 600 make chaos SCENARIO=processes SECONDS=0

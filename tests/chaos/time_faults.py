@@ -23,6 +23,7 @@ HOUR_MS: Final = 3_600_000
 DEATH_S: Final = 15.0  # until an aimed kill has hit, poked
 SETTLED_S: Final = 30.0
 BACKLOG: Final = int(os.environ.get("CHAOS_BEHIND", "300"))  # events that a peer misses
+ON_ITS_WAY: Final = 50
 CATCH_UP_S: Final = 60.0 + BACKLOG / 200
 MEMBER: Final = "member_comes_and_goes"
 APART: Final = "clocks_apart"
@@ -228,14 +229,16 @@ def _behind(cluster: Cluster, rng: random.Random, down: Sequence[str]) -> Strike
         began = time.monotonic()
         cluster.revive(PEERS)
         told["restarted_s"] = round(time.monotonic() - began, 1)
-        there = _until(lambda: all(_has(cluster, p, events) for p in PEERS), CATCH_UP_S)
+        there = _until(lambda: _is_level(cluster, events), CATCH_UP_S)
         told["caught_up_s"] = round(time.monotonic() - began, 1) if there else None
 
     return Strike(down, 0.0, heal, total=True, noted=told)
 
 
-def _has(cluster: Cluster, peer: str, events: int) -> bool:
-    return int(status(cluster, peer).get("events", 0)) >= events
+def _is_level(cluster: Cluster, events: int) -> bool:
+    """Tell whether all peers hold so many events, and as many as one another but for what is on its way."""
+    held = [int(status(cluster, peer).get("events", 0)) for peer in PEERS]
+    return min(held) >= events and max(held) - min(held) <= ON_ITS_WAY
 
 
 def _until(condition: Callable[[], bool], seconds: float = SETTLED_S) -> bool:
